@@ -1,0 +1,326 @@
+//! What an analysis found, ready to be shown: the one thing that every renderer reads.
+//!
+//! The field names are those of the JSON contract; `json` writes these types as they are. Nothing here knows
+//! how a trace is laid out or how an address is resolved.
+
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The whole result for one or more inputs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of the JSON contract; 1.
+    pub schema: u32,
+    /// What was read, and how much of it was whole.
+    pub trace: TraceSummary,
+    /// One entry a process image, in order of appearance.
+    pub processes: Vec<Process>,
+    /// What the reader of the report must know before trusting it.
+    pub warnings: Vec<Warning>,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct TraceSummary {
+    /// `hwt` or `mtrace`.
+    pub kind: &'static str,
+    /// Paths of the inputs as given.
+    pub files: Vec<String>,
+    /// The begin was seen, every process ended normally, by signal or exec; nothing lost, nothing damaged.
+    pub complete: bool,
+    /// Records read.
+    pub records: u64,
+    /// Numbers that no record carries.
+    pub lost_records: u64,
+    /// Of these, what the recorder itself counted as lost.
+    pub lost_by_recorder: u64,
+    /// Bytes of damaged frames.
+    pub damaged_bytes: u64,
+    /// Bytes outside frames.
+    pub foreign_bytes: u64,
+    /// Wall clock when the first recorded process began, ns since 1970.
+    pub start_unix_ns: Option<u64>,
+    /// Nanoseconds from that moment to the last record.
+    pub duration_ns: u64,
+}
+
+/// Something that the reader of a report must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// Stable name of the kind, such as `lost-records`.
+    pub kind: &'static str,
+    /// How often it happened; 1 where it cannot be counted.
+    pub count: u64,
+    /// One sentence.
+    pub text: String,
+}
+
+/// One process image.
+#[derive(Clone, Debug, Serialize)]
+pub struct Process {
+    /// Its pid; null where the input does not say.
+    pub pid: Option<u64>,
+    /// Pid of its parent.
+    pub parent_pid: Option<u64>,
+    /// Its command line.
+    pub command: Option<Vec<String>>,
+    /// Its executable.
+    pub exe: Option<String>,
+    /// `normal`, `signal`, `exec`, `cut` or `unknown`.
+    pub end: &'static str,
+    /// The signal, where `end` is `signal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<u64>,
+    /// Exit status, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u64>,
+    /// Machine it ran on, as `uname -m` would say, where known.
+    pub machine: Option<String>,
+    /// Threads that made records.
+    pub threads: u64,
+    /// Modules declared, and for how many of them symbols were found among those that were asked for.
+    pub modules: ModuleCount,
+    /// Sums over the whole process.
+    pub totals: Totals,
+    /// The moment of most live bytes.
+    pub peak: Peak,
+    /// Live bytes over time, a value a column; empty where there is no time.
+    pub timeline: Timeline,
+    /// Blocks never released, by site, most bytes first.
+    pub leaks: Vec<Leak>,
+    /// Releases that were wrong, in order of number.
+    pub errors: Vec<Fault>,
+    /// Sites by blocks that were released before the same thread allocated again, most first.
+    pub temporaries: Vec<Temporary>,
+}
+
+/// Modules of a process, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ModuleCount {
+    /// Modules that a shown address lies in.
+    pub used: u64,
+    /// Of these, modules with debug information or symbols.
+    pub resolved: u64,
+}
+
+/// Sums, by the counting rules of the contract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Successful allocations.
+    pub allocations: u64,
+    /// Releases of non-null pointers, wrong ones included.
+    pub releases: u64,
+    /// Successful reallocations of a block to a size above 0.
+    pub reallocations: u64,
+    /// Requested bytes of allocations and new sizes of reallocations.
+    pub allocated_bytes: u64,
+    /// Calls that returned no memory.
+    pub failed: u64,
+    /// Of these, reallocations.
+    pub failed_reallocations: u64,
+    /// Blocks live at the end, without inherited ones.
+    pub live_blocks: u64,
+    /// Requested bytes of these.
+    pub live_bytes: u64,
+    /// Most live bytes at one moment.
+    pub peak_bytes: u64,
+    /// Blocks live at that moment.
+    pub peak_blocks: u64,
+    /// Allocations released before the same thread allocated again.
+    pub temporary: u64,
+    /// Releases of blocks older than the recording.
+    pub earlier_releases: u64,
+    /// Blocks taken over from the parent and never released here.
+    pub inherited_blocks: u64,
+    /// Requested bytes of these.
+    pub inherited_bytes: u64,
+}
+
+/// The moment of most live bytes, and who held them.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Peak {
+    /// Nanoseconds since the first recorded process began.
+    pub time_ns: Option<u64>,
+    /// Sites that held blocks then, most bytes first.
+    pub sites: Vec<PeakSite>,
+}
+
+/// What one site held at the peak.
+#[derive(Clone, Debug, Serialize)]
+pub struct PeakSite {
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// The site.
+    pub stack: Stack,
+}
+
+/// Live bytes over time in equal steps.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Timeline {
+    /// Nanoseconds of one step.
+    pub step_ns: u64,
+    /// Most live bytes in each step.
+    pub bytes: Vec<u64>,
+}
+
+/// Blocks of one site that were never released.
+#[derive(Clone, Debug, Serialize)]
+pub struct Leak {
+    /// Requested bytes never released.
+    pub bytes: u64,
+    /// Blocks never released.
+    pub blocks: u64,
+    /// Blocks that the site ever handed out.
+    pub allocations: u64,
+    /// When the oldest of the blocks was handed out, ns since the first recorded process began.
+    pub oldest_ns: Option<u64>,
+    /// The site.
+    pub stack: Stack,
+}
+
+/// Blocks of one site that were released at once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Temporary {
+    /// Blocks released before the same thread allocated again.
+    pub temporary: u64,
+    /// Blocks that the site ever handed out.
+    pub allocations: u64,
+    /// The site.
+    pub stack: Stack,
+}
+
+/// One wrong release.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    /// What was wrong.
+    pub kind: FaultKind,
+    /// False where records are missing that could explain it.
+    pub certain: bool,
+    /// The address given, as `0x…`.
+    pub address: String,
+    /// Size of the block that was meant, where known.
+    pub size: Option<u64>,
+    /// Kernel tid of the thread that released.
+    pub thread: Option<u64>,
+    /// Nanoseconds since the first recorded process began.
+    pub time_ns: Option<u64>,
+    /// Line of a text log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_line: Option<u64>,
+    /// Where it was released.
+    pub stack: Stack,
+    /// The release before, of a double free.
+    pub first_release: Option<Moment>,
+    /// Where the block was handed out.
+    pub allocation: Option<Moment>,
+    /// The live block that the address lies in, of an invalid free.
+    pub inside: Option<Inside>,
+    /// How the block was allocated and released, of a mismatched free: `malloc`, `new`, `new[]` …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub families: Option<Families>,
+}
+
+/// The kinds of wrong release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// Released already and not handed out again.
+    DoubleFree,
+    /// Never handed out, or inside a block.
+    InvalidFree,
+    /// Released by another family than allocated.
+    MismatchedFree,
+}
+
+/// How a block was allocated, and how it was released.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Families {
+    /// `malloc`, `new` or `new[]`.
+    pub allocated: &'static str,
+    /// `free`, `realloc`, `delete` or `delete[]`.
+    pub released: &'static str,
+}
+
+/// A call at a moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Moment {
+    /// Kernel tid.
+    pub thread: Option<u64>,
+    /// Nanoseconds since the first recorded process began.
+    pub time_ns: Option<u64>,
+    /// The call.
+    pub stack: Stack,
+}
+
+/// Where in a live block an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Inside {
+    /// Bytes from the start of the block.
+    pub offset: u64,
+    /// Requested size of the block.
+    pub size: u64,
+}
+
+/// Frames of one or more call sites, innermost first; shared, since many rows name the same.
+pub type Stack = Arc<[Frame]>;
+
+/// One function at one call site, or one that was inlined there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Frame {
+    /// Raw return address, as `0x…`.
+    pub address: String,
+    /// Path of the module on the target.
+    pub module: Option<String>,
+    /// Its build id in hex.
+    pub build_id: Option<String>,
+    /// ELF virtual address: address minus load bias, as `0x…`.
+    pub offset: Option<String>,
+    /// Function, demangled.
+    pub function: Option<String>,
+    /// Absolute path of the source file.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// Whether the compiler merged this function into the next frame's.
+    pub inlined: bool,
+}
+
+/// The single blocks of `blocks --live`.
+#[derive(Clone, Debug, Serialize)]
+pub struct LiveBlocks {
+    /// One entry a process image.
+    pub processes: Vec<ProcessBlocks>,
+    /// As in [`Report`].
+    pub warnings: Vec<Warning>,
+}
+
+/// Live blocks of one process image, in order of number.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessBlocks {
+    /// Its pid.
+    pub pid: Option<u64>,
+    /// The blocks.
+    pub blocks: Vec<Block>,
+}
+
+/// One block that was never released.
+#[derive(Clone, Debug, Serialize)]
+pub struct Block {
+    /// Its address, as `0x…`.
+    pub address: String,
+    /// Requested bytes; after a realloc, the last ones.
+    pub size: u64,
+    /// Kernel tid of the thread that it was handed to.
+    pub thread: Option<u64>,
+    /// Nanoseconds since the first recorded process began.
+    pub time_ns: Option<u64>,
+    /// Whether a parent process allocated it before the fork.
+    pub inherited: bool,
+    /// Where it was handed out, or resized last.
+    pub stack: Stack,
+}

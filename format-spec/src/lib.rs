@@ -1,0 +1,33 @@
+//! The heapwire trace format: what the recorder writes and the analyzer reads.
+//!
+//! The normative text is `SPEC.md` beside this crate. The types here lay its tables out and read them
+//! back; they know nothing of processes, files or reports. No allocation, no unsafe, no dependency.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod crc;
+mod frame;
+mod lanes;
+mod op;
+mod record;
+mod text;
+
+pub use crc::Crc32;
+pub use frame::{
+    FLAG_MIXED, FRAME_MAGIC, FrameKind, Header, HeaderError, PIPE_FRAME, SumKind, TRAILER_SIZE,
+    trailer,
+};
+pub use lanes::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable};
+pub use op::{EndReason, Family, MoreKind, Op, flag};
+pub use record::Record;
+pub use text::{TEXT_CHUNK, entries, text_records};
+
+/// Major version of the format: a reader refuses a higher one.
+pub const MAJOR: u8 = 1;
+/// Minor version of the format: a reader goes on with a higher one, by the rules of SPEC.md 11.
+pub const MINOR: u8 = 0;
+
+/// The examples of SPEC.md, run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../SPEC.md")]
+pub struct SpecExamples;
