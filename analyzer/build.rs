@@ -1,0 +1,121 @@
+//! Builds the recorder for the target and hands it to the command, so that one file records and reports.
+//!
+//! Writes `recorders.rs` into `OUT_DIR`: a list of `(target, bytes)`. The list is empty where there is no recorder
+//! for the target; the command says so when it is asked to record.
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the recorder is made of, seen from this crate.
+const SOURCES: [&str; 5] = [
+    "../recorder",
+    "../format-spec/src",
+    "../format-spec/Cargo.toml",
+    "../Cargo.toml",
+    "../Cargo.lock",
+];
+
+/// Variables that the tools around a build set for it (clippy, coverage, Miri, fuzzing) and that would make another
+/// recorder than the one that ships.
+const LEAKS: [&str; 13] = [
+    "CARGO_BUILD_",
+    "CARGO_CFG_",
+    "CARGO_FEATURE_",
+    "CARGO_INCREMENTAL",
+    "CARGO_LLVM_COV",
+    "CARGO_PROFILE_",
+    "CARGO_TARGET_DIR",
+    "CLIPPY_",
+    "LLVM_PROFILE_FILE",
+    "MIRI",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let target = variable("TARGET")?;
+    let list = if has_recorder() {
+        let library = out.join("libheapwire.so");
+        fs::copy(build(&out, &target)?, &library)?;
+        format!(
+            "&[({target:?}, include_bytes!({:?}))]",
+            library.to_string_lossy()
+        )
+    } else {
+        "&[]".to_owned()
+    };
+    fs::write(out.join("recorders.rs"), list)?;
+    Ok(())
+}
+
+/// Whether the recorder knows the target's machine. Miri runs no foreign library, so it needs none.
+fn has_recorder() -> bool {
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
+    is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
+        && env::var_os("CARGO_CFG_MIRI").is_none()
+}
+
+/// Builds the recorder and gives the path of the library.
+///
+/// In a target folder of its own: Cargo holds the lock of the usual one while this script runs.
+fn build(out: &Path, target: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = out.join("recorder");
+    let mut cargo = Command::new(variable("CARGO")?);
+    for (name, _) in env::vars_os() {
+        if leaks(&name) {
+            cargo.env_remove(name);
+        }
+    }
+    // A recorder for musl is a shared library all the same, which that target has to be told.
+    let flags = if target.contains("musl") {
+        "-Ctarget-feature=-crt-static"
+    } else {
+        ""
+    };
+    let status = cargo
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--package",
+            "heapwire-recorder",
+        ])
+        .args(["--manifest-path", "../recorder/Cargo.toml"])
+        .args(["--target", target])
+        .arg("--target-dir")
+        .arg(&folder)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags)
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        .status()?;
+    if !status.success() {
+        return Err(format!("the recorder does not build ({status})").into());
+    }
+    Ok(folder.join(target).join("release").join("libheapwire.so"))
+}
+
+fn leaks(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    LEAKS.iter().any(|leak| name.starts_with(leak))
+        || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUSTFLAGS"))
+}
+
+fn variable(name: &str) -> Result<String, Box<dyn Error>> {
+    env::var(name).map_err(|error| format!("{name}: {error}").into())
+}
