@@ -1,0 +1,13 @@
+//! Runs the built command on real programs and on made-up traces, and looks at what it says and leaves behind.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod accounts;
+mod artifact;
+mod bad_input;
+mod cli;
+mod damage;
+mod determinism;
+mod newer;
+mod processes;
+mod samples;
+mod transparency;

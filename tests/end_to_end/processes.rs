@@ -1,0 +1,298 @@
+//! Several process images in one trace, and modules that come and go.
+
+use heapwire_tests::run::{live_blocks, report};
+use heapwire_tests::scratch::Scratch;
+use heapwire_tests::trace::{BASE, CLOCK, PC, Record, Writer};
+use serde_json::{Value, json};
+
+/// Stream tag of the made-up children.
+const CHILD: u32 = 0x0BAD_CAFE;
+
+fn both(bytes: &[u8]) -> (Value, Value) {
+    let scratch = Scratch::new("processes");
+    let path = scratch.write("t.hwt", bytes);
+    (report(&path), live_blocks(&path))
+}
+
+/// A parent that forks, and the number its child goes on with.
+fn parent() -> (Writer, u64) {
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, 80).malloc(0x2000, 81);
+    let point = writer.next;
+    (writer, point)
+}
+
+fn child(point: u64) -> Writer {
+    let mut writer = Writer::bare(CHILD);
+    writer.next = point;
+    let fork = format!("fork={point}");
+    let keys = [
+        "exe=/bin/p",
+        "arg=p",
+        "ppid=4711",
+        "parent=c0ffee11",
+        &fork,
+        "began=fork",
+    ];
+    writer
+        .process(4712, &keys)
+        .module(BASE, 0x10_0000, "/bin/p");
+    writer
+}
+
+#[test]
+fn a_child_inherits_what_was_live_at_the_fork_point() {
+    let (mut parent, point) = parent();
+    let mut child = child(point);
+    parent.record(Record {
+        op: 0x75,
+        ptr: 4712,
+        pc: PC,
+        base: BASE,
+        ..Record::default()
+    });
+    parent.free(0x1000).malloc(0x5000, 83).free(0x2000).end();
+    child.free(0x1000).malloc(0x3000, 82).end();
+    for bytes in [
+        [parent.bytes(), child.bytes()].concat(),
+        [child.bytes(), parent.bytes()].concat(),
+    ] {
+        let (report, blocks) = both(&bytes);
+        assert_eq!(report["trace"]["complete"], true, "{report:#}");
+        let process = |pid: u64| {
+            let find = |value: &Value| {
+                let processes = value["processes"].as_array().unwrap();
+                processes
+                    .iter()
+                    .find(|process| process["pid"] == pid)
+                    .unwrap()
+                    .clone()
+            };
+            (find(&report), find(&blocks))
+        };
+        let (of_parent, _) = process(4711);
+        assert_eq!(of_parent["totals"]["live_bytes"], 83);
+        assert_eq!(of_parent["errors"], json!([]));
+        let (of_child, its_blocks) = process(4712);
+        assert_eq!(
+            of_child["errors"],
+            json!([]),
+            "it released what it inherited"
+        );
+        assert_eq!(of_child["parent_pid"], 4711);
+        let expected = json!({"live_blocks": 1, "live_bytes": 82, "inherited_blocks": 1, "inherited_bytes": 81,
+            "allocations": 1, "releases": 1, "earlier_releases": 0});
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(&of_child["totals"][name], value, "{name}");
+        }
+        let listed: Vec<_> = its_blocks["blocks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|block| (block["size"].as_u64().unwrap(), block["inherited"] == true))
+            .collect();
+        assert_eq!(listed, [(81, true), (82, false)], "in order of number");
+    }
+}
+
+#[test]
+fn a_child_releases_an_inherited_block_once() {
+    let (mut parent, point) = parent();
+    let mut child = child(point);
+    child.free(0x1000).free(0x1000).free(0x2008).end();
+    let bytes = [parent.end().bytes(), child.bytes()].concat();
+    let (report, _) = both(&bytes);
+    let errors = report["processes"][1]["errors"].as_array().unwrap();
+    let kinds: Vec<_> = errors
+        .iter()
+        .map(|error| error["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["double-free", "invalid-free"]);
+}
+
+#[test]
+fn without_its_parent_a_childs_unknown_blocks_are_earlier_ones() {
+    let mut child = child(100);
+    child.free(0x1000).malloc(0x3000, 82).end();
+    let (report, _) = both(&child.bytes());
+    let process = &report["processes"][0];
+    assert_eq!(process["errors"], json!([]));
+    assert_eq!(process["totals"]["earlier_releases"], 1);
+    let warnings = report["warnings"].as_array().unwrap();
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning["kind"] == "parent-missing"),
+        "{report:#}"
+    );
+    assert_eq!(
+        report["trace"]["lost_records"], 0,
+        "numbers below the fork point are the parent's"
+    );
+}
+
+#[test]
+fn exec_counts_only_where_nothing_follows() {
+    let mut writer = Writer::new();
+    writer
+        .malloc(0x1000, 1)
+        .declare(0x76, [0, 0, PC], b"/bin/other");
+    let (report, _) = both(&writer.bytes());
+    assert_eq!(report["processes"][0]["end"], "exec");
+    assert_eq!(report["trace"]["complete"], true, "{report:#}");
+    writer.malloc(0x2000, 2).end();
+    let (report, _) = both(&writer.bytes());
+    assert_eq!(report["processes"][0]["end"], "normal");
+    let mut failed = Writer::new();
+    failed
+        .declare(0x76, [0, 0, PC], b"/bin/other")
+        .malloc(0x2000, 2);
+    let (report, _) = both(&failed.bytes());
+    assert_eq!(report["processes"][0]["end"], "cut");
+}
+
+#[test]
+fn an_observer_tells_how_a_process_ended() {
+    let observed = |status: u64| {
+        let mut observer = Writer::bare(0);
+        observer.record(Record {
+            op: 0xF8,
+            ptr: 4711,
+            size: status,
+            ..Record::default()
+        });
+        [Writer::new().malloc(0x1000, 1).bytes(), observer.bytes()].concat()
+    };
+    let (report, _) = both(&observed(9)); // waitpid: killed by SIGKILL
+    let process = &report["processes"][0];
+    assert_eq!(
+        (&process["end"], &process["signal"]),
+        (&"signal".into(), &9.into()),
+        "{report:#}"
+    );
+    assert_eq!(report["trace"]["complete"], true, "{report:#}");
+    assert_eq!(
+        report["processes"].as_array().unwrap().len(),
+        1,
+        "an observer is no process"
+    );
+    let (report, _) = both(&observed(3 << 8)); // waitpid: exit status 3, and no end record
+    assert_ne!(report["processes"][0]["end"], "signal");
+}
+
+#[test]
+fn a_module_is_the_one_declared_before_the_call() {
+    let mut writer = Writer::new();
+    let (base, call) = (0x7000_0000, 0x7000_0100);
+    let leak = |ptr| Record {
+        op: 1,
+        ptr,
+        size: 8,
+        pc: call,
+        base,
+        ..Record::default()
+    };
+    writer
+        .declare(0x72, [base, 0x1000, base], b"path=/first.so\0")
+        .record(leak(0x1000));
+    writer.record(Record {
+        op: 0x73,
+        ptr: base,
+        size: 0x1000,
+        ..Record::default()
+    });
+    writer
+        .declare(0x72, [base, 0x1000, base - 0x2000], b"path=/second.so\0")
+        .record(leak(0x2000));
+    writer.record(Record {
+        base: 0,
+        ..leak(0x3000)
+    }); // no base: found by its range
+    writer
+        .record(Record {
+            base: 0,
+            pc: 0x9000_0000,
+            ..leak(0x4000)
+        })
+        .end();
+    let (_, blocks) = both(&writer.bytes());
+    let frames: Vec<_> = blocks["processes"][0]["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| {
+            (
+                block["stack"][0]["module"].clone(),
+                block["stack"][0]["offset"].clone(),
+            )
+        })
+        .collect();
+    let second = (json!("/second.so"), json!("0x2100"));
+    assert_eq!(
+        frames,
+        [
+            (json!("/first.so"), json!("0x100")),
+            second.clone(),
+            second,
+            (Value::Null, Value::Null)
+        ]
+    );
+}
+
+#[test]
+fn committed_slots_of_lanes_belong_to_the_trace() {
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, 8).flush();
+    let next = writer.next;
+    let number = |at: u64| next + at;
+    let slot = |op, number, ptr| Record {
+        op,
+        number,
+        ptr,
+        size: 8,
+        pc: PC,
+        base: BASE,
+        ..Record::default()
+    };
+    let at = writer.bytes().len() + 80; // where the payload of the next frame starts in the file
+    let mut payload = vec![0xEE; at.next_multiple_of(4096) - at]; // means nothing
+    let mut table = vec![0; 4096];
+    table[0..8].copy_from_slice(b"HWLANES\x01");
+    table[8..12].copy_from_slice(&0xC0FF_EE11_u32.to_le_bytes());
+    table[12..16].copy_from_slice(&4711_u32.to_le_bytes());
+    table[16..20].copy_from_slice(&2_u32.to_le_bytes()); // two lanes, of which the second was never used
+    table[20..24].copy_from_slice(&64_u32.to_le_bytes());
+    table[24..28].copy_from_slice(&64_u32.to_le_bytes());
+    table[64..68].copy_from_slice(&4711_u32.to_le_bytes());
+    table[68..72].copy_from_slice(&1_u32.to_le_bytes());
+    table[72..76].copy_from_slice(&1024_u32.to_le_bytes());
+    table[76..80].copy_from_slice(&8_u32.to_le_bytes());
+    table[80..88].copy_from_slice(&next.to_le_bytes());
+    table[88..96].copy_from_slice(&CLOCK.to_le_bytes());
+    let slots = [
+        slot(1, number(1), 0x3000),
+        Record::default(), // a hole
+        slot(2, number(0), 0x1000),
+        slot(1, next - 1, 0x1000), // in a frame as well
+    ];
+    for (bytes, slot) in table[1024..].chunks_exact_mut(40).zip(slots) {
+        bytes.copy_from_slice(&slot.bytes());
+    }
+    payload.extend(&table);
+    (
+        writer.frame.kind,
+        writer.frame.sum_kind,
+        writer.frame.first,
+        writer.frame.clock,
+    ) = (3, 0, 0, 0);
+    writer.frame_of(&payload);
+    let (report, blocks) = both(&writer.bytes());
+    assert_eq!(report["trace"]["damaged_bytes"], 0, "{report:#}");
+    assert_eq!(report["trace"]["lost_records"], 0, "{report:#}");
+    assert_eq!(report["processes"][0]["totals"]["allocations"], 2);
+    assert_eq!(blocks["processes"][0]["blocks"][0]["address"], "0x3000");
+    assert_eq!(
+        report["processes"][0]["end"], "cut",
+        "lanes outlive a process that did not end by itself"
+    );
+}

@@ -1,0 +1,68 @@
+//! Folders that go away with the test that made them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process};
+
+/// An empty folder below the target folder, removed when dropped unless the test fails.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new folder; `name` is there for people who look at what a failed test left.
+    ///
+    /// # Panics
+    ///
+    /// Where the folder cannot be made.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed); // only has to differ
+        let path = target()
+            .join("tmp")
+            .join(format!("{name}.{}.{number}", process::id()));
+        fs::create_dir_all(&path).expect("the target folder can be written to");
+        Self(path)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A path in the folder.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file in the folder and gives its path.
+    ///
+    /// # Panics
+    ///
+    /// Where it cannot be written.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.join(name);
+        fs::write(&path, bytes).expect("the folder can be written to");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0); // what is left is in the way of nobody
+        }
+    }
+}
+
+/// The target folder that this test was built into.
+fn target() -> PathBuf {
+    let test = env::current_exe().expect("the test is a file");
+    let profile = test.ancestors().nth(2); // target/debug/deps/test
+    profile
+        .and_then(Path::parent)
+        .expect("tests lie below the target folder")
+        .to_path_buf()
+}
