@@ -6,3 +6,4 @@
 
 pub mod address;
 pub mod report;
+pub mod symbols;

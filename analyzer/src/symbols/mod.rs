@@ -1,4 +1,229 @@
 //! From module and file address to functions, files and lines.
 //!
 //! Knows addresses and modules, nothing of events. Opens only files whose build id fits the module's, or that
-//! the user named.
+//! the user named. In the order of the look-up: [`search`] names places, [`locate`] finds files there and proves
+//! that they fit, [`file`] opens them, [`dwarf`] and [`table`] look addresses up, [`names`] and [`path`] make the
+//! result readable.
+
+mod dwarf;
+mod file;
+mod locate;
+mod module;
+mod names;
+mod path;
+mod reader;
+mod search;
+mod sysroot;
+mod table;
+
+use crate::address::FileAddress;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Where to look for symbols, and how to show them.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A copy of the traced system's files; paths of modules are looked up in it and nowhere else.
+    pub sysroot: Option<PathBuf>,
+    /// Directories with debug files: trees of build ids, or the files themselves.
+    pub debug_dirs: Vec<PathBuf>,
+    /// Prefixes of source files to be replaced, old and new; the first that fits counts.
+    pub map: Vec<(String, String)>,
+    /// Show C++ and Rust names as in the source.
+    pub demangle: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sysroot: None,
+            debug_dirs: Vec::new(),
+            map: Vec::new(),
+            demangle: true,
+        }
+    }
+}
+
+/// A module as the trace declares it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Module {
+    /// Its path in the traced process.
+    pub path: Option<String>,
+    /// Its GNU build id.
+    pub build_id: Option<Vec<u8>>,
+}
+
+/// What was found about the addresses of one module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// One entry an address asked for, in the same order: its frames, innermost first; none where nothing is known.
+    pub addresses: Vec<Vec<Located>>,
+    /// What kind of information there was.
+    pub found: Source,
+    /// The files it came from.
+    pub files: Vec<UsedFile>,
+    /// What the reader of a report must know, a sentence each without its full stop.
+    pub notes: Vec<String>,
+}
+
+/// One frame: a function, and the place in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Located {
+    /// The function's name.
+    pub function: Option<String>,
+    /// The source file, absolute if the compiler said so, and mapped.
+    pub file: Option<String>,
+    /// The line in it, from 1.
+    pub line: Option<u32>,
+    /// The column in that, from 1.
+    pub column: Option<u32>,
+    /// The compiler merged this function into the next one.
+    pub inlined: bool,
+}
+
+/// What kind of information there is about a module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// None of its files was found.
+    #[default]
+    Missing,
+    /// A file is in its place, but of another build; it was not used.
+    BuildIdMismatch,
+    /// A file was found, without symbols.
+    NoSymbols,
+    /// A symbol table: functions, but no lines.
+    SymbolsOnly,
+    /// Debug information.
+    DebugInfo,
+}
+
+impl Source {
+    /// Whether functions can be named.
+    #[must_use]
+    pub fn has_names(self) -> bool {
+        self >= Self::SymbolsOnly
+    }
+
+    /// Whether lines can be named.
+    #[must_use]
+    pub fn has_lines(self) -> bool {
+        self == Self::DebugInfo
+    }
+}
+
+/// A file that symbols were read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it was looked for there.
+    pub rule: Rule,
+}
+
+/// The rule by which a file was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The module's own path, below the sysroot if there is one.
+    Path,
+    /// Its build id, in a tree or in a directory that the user named.
+    BuildId,
+    /// Its `.gnu_debuglink`.
+    DebugLink,
+    /// Its name, in a directory that the user named or with `.debug` beside it.
+    DebugDir,
+    /// The local cache of debuginfod.
+    Debuginfod,
+    /// The debug file's `.gnu_debugaltlink`.
+    AltLink,
+    /// The package of its split units.
+    SplitPackage,
+}
+
+/// Looks addresses up, each in its module; one result a module, in the same order.
+///
+/// The addresses must lie inside the calls, see [`ReturnAddress::call`](crate::address::ReturnAddress::call).
+/// Requests for the same module are answered together. The result depends on the files found only, not on the
+/// number of threads.
+#[must_use]
+pub fn resolve(requests: &[(Module, Vec<FileAddress>)], options: &Options) -> Vec<Resolved> {
+    let search = search::Search::new(options);
+    let mut groups: BTreeMap<&Module, Vec<usize>> = BTreeMap::new();
+    for (index, (module, _)) in requests.iter().enumerate() {
+        groups.entry(module).or_default().push(index);
+    }
+    let groups: Vec<_> = groups.into_iter().collect();
+    let look_up = || look_up(&groups, requests, &search, options);
+    let mut found = with_large_stack(look_up).unwrap_or_else(look_up);
+    found.sort_unstable_by_key(|(member, _)| *member);
+    found.into_iter().map(|(_, resolved)| resolved).collect()
+}
+
+/// Looks up the modules of all groups, in parallel; each result has its place among the requests.
+fn look_up(
+    groups: &[(&Module, Vec<usize>)],
+    requests: &[(Module, Vec<FileAddress>)],
+    search: &search::Search,
+    options: &Options,
+) -> Vec<(usize, Resolved)> {
+    groups
+        .par_iter()
+        .flat_map_iter(|(module, members)| {
+            let mut addresses: Vec<u64> = members
+                .iter()
+                .flat_map(|&member| &requests[member].1)
+                .map(|address| address.0)
+                .collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            let all = module::resolve(module, &addresses, search, options);
+            let part = |member: usize| (member, all.pick(&addresses, &requests[member].1));
+            members
+                .iter()
+                .map(|&member| part(member))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Bytes of stack for a thread that looks up symbols. Only what is used takes memory.
+const STACK: usize = 32 << 20;
+
+/// Runs `work` on threads with [`STACK`], since files decide how deep the parsers recurse; `None` where the
+/// system gives no threads.
+fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    let threads = rayon::ThreadPoolBuilder::new()
+        .num_threads(rayon::current_num_threads())
+        .stack_size(STACK)
+        .build()
+        .ok()?;
+    Some(threads.install(work))
+}
+
+impl Resolved {
+    /// The answers for `asked`, out of those for `known`, which ascends.
+    fn pick(&self, known: &[u64], asked: &[FileAddress]) -> Self {
+        let frames = |address: &FileAddress| {
+            let index = known.binary_search(&address.0).ok()?;
+            self.addresses.get(index).cloned()
+        };
+        Self {
+            addresses: asked
+                .iter()
+                .map(|address| frames(address).unwrap_or_default())
+                .collect(),
+            files: self.files.clone(),
+            notes: self.notes.clone(),
+            ..*self
+        }
+    }
+}
+
+/// Bytes as lower-case hex digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a String takes everything");
+        hex
+    })
+}

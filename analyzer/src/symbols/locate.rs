@@ -1,0 +1,235 @@
+//! Finds the files with a module's symbols, and proves that they belong to it.
+
+use super::file::{MappedFile, Unusable, has_debug_info};
+use super::search::{Candidate, Search};
+use super::{Module, Rule, UsedFile};
+use object::{Object, ObjectSection};
+use std::path::PathBuf;
+
+/// What was found for one module.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// The module itself.
+    pub(super) module: Option<MappedFile>,
+    /// The file with its debug information, if that is another one.
+    pub(super) debug: Option<MappedFile>,
+    /// What several debug files share (dwz).
+    pub(super) supplementary: Option<MappedFile>,
+    /// The package of its split units.
+    pub(super) package: Option<MappedFile>,
+    /// A file is where the module was, but is another build.
+    pub(super) is_rebuilt: bool,
+    /// Which files these are, and why.
+    pub(super) used: Vec<UsedFile>,
+    /// What the reader of a report must know.
+    pub(super) notes: Vec<String>,
+}
+
+impl Files {
+    /// The file that debug information is read from, if any has some.
+    pub(super) fn with_debug_info(&self) -> Option<&MappedFile> {
+        [&self.debug, &self.module]
+            .into_iter()
+            .flatten()
+            .find(|file| has_debug_info(&file.elf()))
+    }
+
+    fn note_use(&mut self, file: &MappedFile, rule: Rule) {
+        self.used.push(UsedFile {
+            path: file.path().to_owned(),
+            rule,
+        });
+    }
+}
+
+/// Finds the files of `module`.
+pub(super) fn find(module: &Module, search: &Search) -> Files {
+    let recorded = module.build_id.as_deref().filter(|id| !id.is_empty());
+    let mut files = Files::default();
+    let mut rebuilt = None;
+    find_module(module, recorded, search, &mut files, &mut rebuilt);
+    let own = files.module.as_ref().and_then(MappedFile::build_id);
+    let id = recorded.map(<[u8]>::to_vec).or(own);
+    if files.with_debug_info().is_none() {
+        find_debug(module, id.as_deref(), search, &mut files);
+    }
+    if files.module.is_none() && files.debug.is_none() {
+        files.is_rebuilt = rebuilt.is_some();
+        files.notes.extend(rebuilt);
+    }
+    find_supplementary(search, &mut files);
+    find_package(search, &mut files);
+    files
+}
+
+/// Opens the module at its own path, unless it is another build; then `rebuilt` says so.
+fn find_module(
+    module: &Module,
+    recorded: Option<&[u8]>,
+    search: &Search,
+    files: &mut Files,
+    rebuilt: &mut Option<String>,
+) {
+    let Some(path) = module
+        .path
+        .as_deref()
+        .and_then(|path| search.on_target(path))
+    else {
+        return;
+    };
+    let file = match MappedFile::open(&path) {
+        Ok(file) => file,
+        Err(Unusable::Absent) => return,
+        Err(Unusable::Unreadable(reason)) => {
+            let path = path.display();
+            files.notes.push(format!("{path} cannot be used: {reason}"));
+            return;
+        }
+    };
+    let found = file.build_id();
+    // Logs of glibc's mtrace know no build ids: then the path has to do.
+    if recorded.is_some() && recorded != found.as_deref() {
+        *rebuilt = Some(format!(
+            "{} is not the file that was traced and was not used: its build id is {}, the recorded one {}",
+            path.display(),
+            found.map_or("missing".to_owned(), |id| super::hex(&id)),
+            super::hex(recorded.unwrap_or_default()),
+        ));
+        return;
+    }
+    files.note_use(&file, Rule::Path);
+    files.module = Some(file);
+}
+
+/// Looks for a file with the debug information that the module itself lacks.
+fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut Files) {
+    let link = files.module.as_ref().and_then(debug_link);
+    let link_name = link.as_ref().map(|(name, _)| name.as_str());
+    let own = files.module.as_ref().map(|file| file.path().to_owned());
+    let candidates = search.debug_files(module.path.as_deref(), id, link_name, own.as_deref());
+    let mut refused = Vec::new();
+    for candidate in candidates {
+        let Ok(file) = MappedFile::open(&candidate.path) else {
+            continue;
+        };
+        let sum = link.as_ref().map(|(_, sum)| *sum);
+        if let Err(reason) = check(&file, &candidate, id, sum, files.module.as_ref()) {
+            if candidate.rule == Rule::DebugLink {
+                let path = candidate.path.display();
+                refused.push(format!("{path} was not used: {reason}"));
+            }
+            continue;
+        }
+        if has_debug_info(&file.elf()) {
+            files.note_use(&file, candidate.rule);
+            files.debug = Some(file);
+            return;
+        }
+        if files.module.is_none() {
+            // Better than nothing: it may have symbols.
+            files.note_use(&file, candidate.rule);
+            files.module = Some(file);
+        }
+    }
+    if let (Some(name), true) = (link_name, refused.is_empty()) {
+        let module = module.path.as_deref().unwrap_or("a module");
+        refused.push(format!("debug file {name} of {module} was not found"));
+    }
+    files.notes.append(&mut refused);
+}
+
+/// Whether a candidate belongs to the module; else why not.
+///
+/// A build id decides where both sides have one. Where not, the check sum of a debug link does, and for a file
+/// in a directory that the user named the layout of the code.
+fn check(
+    file: &MappedFile,
+    candidate: &Candidate,
+    id: Option<&[u8]>,
+    sum: Option<u32>,
+    module: Option<&MappedFile>,
+) -> Result<(), String> {
+    let found = file.build_id();
+    if let (Some(id), Some(found)) = (id, &found) {
+        return if id == found {
+            Ok(())
+        } else {
+            Err(format!("its build id {} is another", super::hex(found)))
+        };
+    }
+    match (candidate.rule, sum) {
+        (Rule::DebugLink, Some(sum)) if heapwire_format::Crc32::of(file.bytes()) == sum => Ok(()),
+        (Rule::DebugLink, _) => Err("its check sum is not that of the debug link".to_owned()),
+        (Rule::DebugDir, _) if id.is_none() => match module {
+            Some(module) if found.is_some() || code(file) != code(module) => {
+                Err("it is another build".to_owned())
+            }
+            _ => Ok(()),
+        },
+        _ => Err("it has no build id".to_owned()),
+    }
+}
+
+/// Address and size of the main code section.
+fn code(file: &MappedFile) -> Option<(u64, u64)> {
+    let elf = file.elf();
+    let text = elf.section_by_name(".text")?;
+    Some((text.address(), text.size()))
+}
+
+/// Name and check sum in `.gnu_debuglink`. The name must not lead elsewhere.
+fn debug_link(module: &MappedFile) -> Option<(String, u32)> {
+    let elf = module.elf();
+    let (name, sum) = elf.gnu_debuglink().ok()??;
+    let name = std::str::from_utf8(name).ok()?;
+    let is_plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
+    is_plain.then(|| (name.to_owned(), sum))
+}
+
+/// Opens what the debug file shares with others (dwz).
+fn find_supplementary(search: &Search, files: &mut Files) {
+    let Some(debug) = files.with_debug_info() else {
+        return;
+    };
+    let elf = debug.elf();
+    let Ok(Some((name, id))) = elf.gnu_debugaltlink() else {
+        return;
+    };
+    let name = String::from_utf8_lossy(name);
+    let found = search
+        .supplementary_files(&name, id, debug.path())
+        .into_iter()
+        .filter_map(|path| MappedFile::open(&path).ok())
+        .find(|file| file.build_id().as_deref() == Some(id));
+    match found {
+        Some(file) => {
+            files.note_use(&file, Rule::AltLink);
+            files.supplementary = Some(file);
+        }
+        None => files.notes.push(format!(
+            "{name}, which {} shares debug information with, was not found: names may be missing",
+            debug.path().display()
+        )),
+    }
+}
+
+/// Opens the package of split units, if there is one.
+fn find_package(search: &Search, files: &mut Files) {
+    let beside: Vec<PathBuf> = [&files.module, &files.debug]
+        .into_iter()
+        .flatten()
+        .map(|file| file.path().to_owned())
+        .collect();
+    if files.with_debug_info().is_none() {
+        return;
+    }
+    let found = beside
+        .iter()
+        .flat_map(|path| search.packages(path))
+        .filter_map(|path| MappedFile::open(&path).ok())
+        .find(|file| file.elf().section_by_name(".debug_cu_index").is_some());
+    if let Some(file) = found {
+        files.note_use(&file, Rule::SplitPackage);
+        files.package = Some(file);
+    }
+}

@@ -1,0 +1,129 @@
+//! Looks up the addresses of one module.
+
+use super::dwarf::{DebugInfo, Frame, Store};
+use super::file::MappedFile;
+use super::locate::{self, Files};
+use super::search::Search;
+use super::table::{Symbol, SymbolTable};
+use super::{Located, Module, Options, Resolved, Source, names, path};
+
+/// The frames at each of `addresses`, which must ascend.
+pub(super) fn resolve(
+    module: &Module,
+    addresses: &[u64],
+    search: &Search,
+    options: &Options,
+) -> Resolved {
+    let mut files = locate::find(module, search);
+    let Some(main) = files.module.as_ref().or(files.debug.as_ref()) else {
+        return Resolved {
+            addresses: vec![Vec::new(); addresses.len()],
+            found: if files.is_rebuilt {
+                Source::BuildIdMismatch
+            } else {
+                Source::Missing
+            },
+            files: files.used,
+            notes: files.notes,
+        };
+    };
+    let store = Store::new(&main.elf());
+    let mut notes = std::mem::take(&mut files.notes);
+    let debug_info = debug_info(&files, search, &store, &mut notes);
+    let mut table = SymbolTable::default();
+    for file in [&files.debug, &files.module].into_iter().flatten() {
+        table.add(&file.elf());
+    }
+    let symbols = table.look_up(addresses);
+    let mut damage = None;
+    let addresses = addresses
+        .iter()
+        .zip(symbols)
+        .map(|(&address, symbol)| {
+            let frames = match &debug_info {
+                Some(debug_info) => debug_info.frames(address).unwrap_or_else(|error| {
+                    damage.get_or_insert(error);
+                    Vec::new()
+                }),
+                None => Vec::new(),
+            };
+            readable(frames, symbol.as_ref(), options)
+        })
+        .collect();
+    if let Some(debug_info) = &debug_info {
+        notes.extend(debug_info.notes(damage));
+    }
+    Resolved {
+        addresses,
+        found: match (&debug_info, table.is_empty()) {
+            (Some(_), _) => Source::DebugInfo,
+            (None, false) => Source::SymbolsOnly,
+            (None, true) => Source::NoSymbols,
+        },
+        files: files.used,
+        notes,
+    }
+}
+
+/// The debug information of a module, if it has some that can be read.
+fn debug_info<'data>(
+    files: &'data Files,
+    search: &'data Search,
+    store: &'data Store,
+    notes: &mut Vec<String>,
+) -> Option<DebugInfo<'data>> {
+    let file: &MappedFile = files.with_debug_info()?;
+    let supplementary = files.supplementary.as_ref();
+    match DebugInfo::new(file, supplementary, files.package.as_ref(), search, store) {
+        Ok(debug_info) => Some(debug_info),
+        Err(error) => {
+            let path = file.path().display();
+            notes.push(format!(
+                "debug information in {path} is damaged and was not used: {error}"
+            ));
+            None
+        }
+    }
+}
+
+/// What debug information and symbol table say together about one address.
+fn readable(frames: Vec<Frame>, symbol: Option<&Symbol<'_>>, options: &Options) -> Vec<Located> {
+    let symbol = symbol.map(|symbol| symbol.name());
+    if frames.is_empty() {
+        let function = symbol.map(|name| names::readable(&name, options.demangle));
+        return function
+            .map(|function| Located {
+                function: Some(function),
+                ..Located::default()
+            })
+            .into_iter()
+            .collect();
+    }
+    let outermost = frames.len() - 1;
+    frames
+        .into_iter()
+        .enumerate()
+        .map(|(level, frame)| {
+            let mut name = frame.function;
+            if level == outermost
+                && let Some(symbol) = &symbol
+            {
+                // Compilers give functions of one file no linkage name: only the table has the qualified name.
+                let is_better =
+                    |name: &String| !names::is_mangled(name) && names::is_mangled(symbol);
+                if name.as_ref().is_none_or(is_better) {
+                    name = Some(symbol.to_string());
+                }
+            }
+            Located {
+                function: name.map(|name| names::readable(&name, options.demangle)),
+                file: frame
+                    .file
+                    .map(|file| path::mapped(path::normalised(&file), &options.map)),
+                line: frame.line,
+                column: frame.column.filter(|column| *column > 0),
+                inlined: level < outermost,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,95 @@
+use super::{MAX_NAME, readable};
+use std::time::{Duration, Instant};
+
+#[test]
+fn cpp_names_become_readable() {
+    for (mangled, expected) in [
+        ("_ZN5outer3fooEi", "outer::foo(int)"),
+        (
+            "_ZN12_GLOBAL__N_16HiddenclEi",
+            "(anonymous namespace)::Hidden::operator()(int)",
+        ),
+        ("_ZN3Abi2goB6taggedEv", "Abi::go[abi:tagged]()"),
+        ("_ZL14u8name_größev", "u8name_größe()"),
+        (
+            "_ZNK3BoxIcLin1EEcvbEv",
+            "Box<char, -1>::operator bool() const",
+        ),
+    ] {
+        assert_eq!(readable(mangled, true), expected);
+    }
+}
+
+#[test]
+fn rust_names_lose_their_hash() {
+    for (mangled, expected) in [
+        ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+        (
+            "_ZN4core3fmt5write17h0123456789abcdefE.llvm.1234",
+            "core::fmt::write",
+        ),
+        ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+    ] {
+        assert_eq!(readable(mangled, true), expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_demangled_stays() {
+    for name in [
+        "main",
+        "",
+        "_Z",
+        "_ZN",
+        "_R",
+        "_ZN3fo",
+        "größe",
+        "_ZN99999999999999999999aE",
+    ] {
+        assert_eq!(readable(name, true), name);
+    }
+    assert_eq!(readable("_Z3foov", false), "_Z3foov");
+}
+
+#[test]
+fn long_names_are_cut_between_characters() {
+    let cut = readable(&"ä".repeat(MAX_NAME), true);
+    assert_eq!(cut, format!("{}…", "ä".repeat(MAX_NAME / 2)));
+    // Each level doubles what comes before it.
+    let doubling = format!("_Z1fI1AE1BIS_S_E{}v", "1CIS1_S1_E".repeat(3));
+    assert!(readable(&doubling, true).len() <= MAX_NAME + 3);
+}
+
+#[test]
+fn hostile_names_take_bounded_time() {
+    super::super::with_large_stack(hostile_names).unwrap();
+}
+
+fn hostile_names() {
+    let start = Instant::now();
+    let mut doubling = String::from("_Z1f1AIiiE");
+    for level in 0..60 {
+        let back = if level == 0 {
+            "_".to_owned()
+        } else {
+            format!("{}_", (level * 2) - 1)
+        };
+        doubling.push_str(&format!("1AIS{back}S{back}E"));
+    }
+    for name in [
+        format!("_Z1f{}i", "P".repeat(1_000_000)),
+        format!("_Z1fI{}", "I".repeat(100_000)),
+        format!("_ZN{}", "1a".repeat(100_000)),
+        format!("_RINv{}", "C1aINv".repeat(50_000)),
+        format!("_Z1fDp{}", "Dp".repeat(50_000)),
+        "_Z".repeat(50_000),
+        doubling,
+    ] {
+        assert!(readable(&name, true).len() <= MAX_NAME + 3);
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}

@@ -1,0 +1,321 @@
+//! The places where files with symbols can be, in the order in which they are tried.
+
+use super::file::MappedFile;
+use super::{Options, Rule, path::mapped, sysroot};
+use rustc_hash::FxHashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Where distributions put debug files.
+const GLOBAL: &str = "/usr/lib/debug";
+
+/// Entries of a directory tree that are looked at when it is searched for a build id.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Depth to which a tree is searched.
+const MAX_DEPTH: usize = 24;
+
+/// A file that may belong to a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) path: PathBuf,
+    pub(super) rule: Rule,
+}
+
+/// Where to look, for all modules of a report.
+#[derive(Debug)]
+pub(super) struct Search {
+    sysroot: Option<PathBuf>,
+    debug_dirs: Vec<PathBuf>,
+    map: Vec<(String, String)>,
+    /// Caches of debuginfod clients.
+    caches: Vec<PathBuf>,
+    in_debug_dirs: OnceLock<BuildIds>,
+    in_sysroot: OnceLock<BuildIds>,
+}
+
+/// Files by build id.
+type BuildIds = FxHashMap<Vec<u8>, Vec<PathBuf>>;
+
+impl Search {
+    /// The places that `options` and the environment name.
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            sysroot: options.sysroot.clone(),
+            debug_dirs: options.debug_dirs.clone(),
+            map: options.map.clone(),
+            caches: caches(|name| std::env::var_os(name).map(PathBuf::from)),
+            in_debug_dirs: OnceLock::new(),
+            in_sysroot: OnceLock::new(),
+        }
+    }
+
+    /// Where the file is that the traced process knew by `path`.
+    pub(super) fn on_target(&self, path: &str) -> Option<PathBuf> {
+        if path.is_empty() || path.starts_with('[') {
+            return None; // the kernel's own, such as `[vdso]`
+        }
+        self.in_root(Path::new(path))
+    }
+
+    fn in_root(&self, path: &Path) -> Option<PathBuf> {
+        match &self.sysroot {
+            Some(root) => sysroot::resolve(root, path),
+            None => Some(path.to_owned()),
+        }
+    }
+
+    /// The file `name` in the directory of `file`, with links as on the device.
+    fn beside(&self, file: &Path, name: &Path) -> Option<PathBuf> {
+        let beside = file.parent()?.join(name);
+        match &self.sysroot {
+            Some(root) => match beside.strip_prefix(root) {
+                Ok(path) => sysroot::resolve(root, path),
+                Err(_) => Some(beside),
+            },
+            None => Some(beside),
+        }
+    }
+
+    /// Files that may hold the debug information of a module.
+    ///
+    /// `module` is its path in the traced process, `link` the name in its debug link, `file` where it is here.
+    pub(super) fn debug_files<'a>(
+        &'a self,
+        module: Option<&'a str>,
+        id: Option<&'a [u8]>,
+        link: Option<&'a str>,
+        file: Option<&'a Path>,
+    ) -> impl Iterator<Item = Candidate> + 'a {
+        let of_rule = |rule| move |path| Candidate { path, rule };
+        let by_id = id.into_iter().flat_map(|id| self.in_trees(id));
+        let by_link = link
+            .into_iter()
+            .flat_map(move |link| self.linked(link, module, file));
+        let by_name = module
+            .into_iter()
+            .flat_map(move |module| self.named(module, file));
+        let cached = id.into_iter().flat_map(|id| self.cached(id));
+        let indexed = id
+            .into_iter()
+            .flat_map(move |id| self.indexed(id, file.is_none()));
+        by_id
+            .map(of_rule(Rule::BuildId))
+            .chain(by_link.map(of_rule(Rule::DebugLink)))
+            .chain(by_name.map(of_rule(Rule::DebugDir)))
+            .chain(cached.map(of_rule(Rule::Debuginfod)))
+            .chain(indexed.map(of_rule(Rule::BuildId)))
+    }
+
+    /// `xx/yyyy.debug` in all trees of build ids.
+    fn in_trees(&self, id: &[u8]) -> Vec<PathBuf> {
+        let Some((first, rest)) = id.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+            return Vec::new();
+        };
+        let name = format!("{:02x}/{}", first, super::hex(rest));
+        let with_suffix = format!("{name}.debug");
+        let tree = Path::new(".build-id");
+        let mut paths = Vec::new();
+        for directory in &self.debug_dirs {
+            paths.push(directory.join(tree).join(&with_suffix));
+            paths.push(directory.join(&with_suffix));
+            paths.push(
+                directory
+                    .join("usr/lib/debug")
+                    .join(tree)
+                    .join(&with_suffix),
+            );
+            // The tree also leads to the stripped file; it may have symbols.
+            paths.push(directory.join(tree).join(&name));
+        }
+        let global = Path::new(GLOBAL).join(tree);
+        paths.extend(self.in_root(&global.join(&with_suffix)));
+        paths.extend(self.in_root(&global.join(&name)));
+        paths
+    }
+
+    /// Where a debug link's name can lead.
+    fn linked(&self, link: &str, module: Option<&str>, file: Option<&Path>) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        let real = file.and_then(|file| file.canonicalize().ok());
+        // As in `/bin/prog`, whose debug file is that of `/usr/bin/prog`.
+        for file in [file, real.as_deref()].into_iter().flatten() {
+            paths.extend(self.beside(file, Path::new(link)));
+            paths.extend(self.beside(file, &Path::new(".debug").join(link)));
+        }
+        let real_on_target = real.as_deref().and_then(|real| match &self.sysroot {
+            Some(root) => real.strip_prefix(root.canonicalize().ok()?).ok(),
+            None => Some(real),
+        });
+        for directory in [module.map(Path::new), real_on_target]
+            .into_iter()
+            .flatten()
+            .filter_map(|path| Some(below_root(path.parent()?).join(link)))
+        {
+            paths.extend(self.debug_dirs.iter().map(|base| base.join(&directory)));
+            paths.extend(self.in_root(&Path::new(GLOBAL).join(&directory)));
+        }
+        paths.extend(self.debug_dirs.iter().map(|base| base.join(link)));
+        paths.dedup();
+        paths
+    }
+
+    /// The module's own name, in directories that the user named and with a suffix beside it.
+    fn named(&self, module: &str, file: Option<&Path>) -> Vec<PathBuf> {
+        let module = Path::new(module);
+        let Some(name) = module.file_name() else {
+            return Vec::new();
+        };
+        let suffixed = with_suffix(name, ".debug");
+        let mut paths = Vec::new();
+        for directory in &self.debug_dirs {
+            let full = directory.join(below_root(module));
+            paths.push(full.with_file_name(&suffixed));
+            paths.push(full);
+            paths.push(directory.join(&suffixed));
+            paths.push(directory.join(name));
+        }
+        paths.extend(file.and_then(|file| self.beside(file, Path::new(&suffixed))));
+        paths
+    }
+
+    /// What debuginfod's client fetched earlier. Nothing is fetched now.
+    fn cached(&self, id: &[u8]) -> Vec<PathBuf> {
+        let id = super::hex(id);
+        let directories = self.caches.iter().map(|cache| cache.join(&id));
+        directories
+            .flat_map(|directory| [directory.join("debuginfo"), directory.join("executable")])
+            .collect()
+    }
+
+    /// Files of this build id anywhere in the directories that the user named.
+    fn indexed(&self, id: &[u8], and_sysroot: bool) -> Vec<PathBuf> {
+        let in_debug_dirs = self
+            .in_debug_dirs
+            .get_or_init(|| build_ids(&self.debug_dirs));
+        let mut paths = in_debug_dirs.get(id).cloned().unwrap_or_default();
+        if let (true, Some(root)) = (and_sysroot, &self.sysroot) {
+            let in_sysroot = self
+                .in_sysroot
+                .get_or_init(|| build_ids(std::slice::from_ref(root)));
+            paths.extend(in_sysroot.get(id).into_iter().flatten().cloned());
+        }
+        paths
+    }
+
+    /// Where the file that debug files share can be; `name` is what the debug file `debug` calls it.
+    pub(super) fn supplementary_files(&self, name: &str, id: &[u8], debug: &Path) -> Vec<PathBuf> {
+        let name = Path::new(name);
+        let mut paths = Vec::new();
+        if name.is_absolute() {
+            paths.extend(self.in_root(name));
+        } else {
+            paths.extend(self.beside(debug, name));
+        }
+        paths.extend(self.in_trees(id));
+        let below_global = name.strip_prefix(GLOBAL).ok();
+        for directory in &self.debug_dirs {
+            paths.extend(below_global.map(|below| directory.join(below)));
+            if let Some(name) = name.file_name() {
+                paths.push(directory.join(name));
+                paths.push(directory.join(".dwz").join(name));
+            }
+        }
+        paths.extend(self.cached(id));
+        paths
+    }
+
+    /// Where the package with the split units of `file` can be.
+    pub(super) fn packages(&self, file: &Path) -> Vec<PathBuf> {
+        let Some(name) = file.file_name() else {
+            return Vec::new();
+        };
+        let appended = with_suffix(name, ".dwp");
+        let replaced = Path::new(name).with_extension("dwp");
+        let mut paths = Vec::new();
+        for name in [Path::new(&appended), replaced.as_path()] {
+            paths.extend(self.beside(file, name));
+            paths.extend(self.debug_dirs.iter().map(|base| base.join(name)));
+        }
+        paths
+    }
+
+    /// Where a split unit can be that was written as `name` in `directory` when `file` was built.
+    pub(super) fn split_files(&self, directory: &str, name: &str, file: &Path) -> Vec<PathBuf> {
+        let built = Path::new(directory).join(name);
+        let here = mapped(built.to_string_lossy().into_owned(), &self.map);
+        let mut paths = vec![PathBuf::from(here), built];
+        let name = Path::new(name);
+        let only_name = name.file_name().map(Path::new);
+        for name in [Some(name).filter(|name| name.is_relative()), only_name]
+            .into_iter()
+            .flatten()
+        {
+            paths.extend(self.beside(file, name));
+            paths.extend(self.debug_dirs.iter().map(|base| base.join(name)));
+        }
+        paths.dedup();
+        paths
+    }
+}
+
+fn with_suffix(name: &OsStr, suffix: &str) -> std::ffi::OsString {
+    let mut name = name.to_owned();
+    name.push(suffix);
+    name
+}
+
+/// The path without its root and without steps upwards, so that joining it stays below.
+fn below_root(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|component| matches!(component, std::path::Component::Normal(_)))
+        .collect()
+}
+
+/// Directories in which debuginfod's client keeps what it fetched.
+fn caches(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let variable = |name| variable(name).filter(|path| path.is_absolute());
+    if let Some(cache) = variable("DEBUGINFOD_CACHE_PATH") {
+        return vec![cache];
+    }
+    let home = variable("HOME");
+    let xdg = variable("XDG_CACHE_HOME").or(home.as_ref().map(|home| home.join(".cache")));
+    let new = xdg.map(|cache| cache.join("debuginfod_client"));
+    let old = home.map(|home| home.join(".debuginfod_client_cache"));
+    new.into_iter().chain(old).collect()
+}
+
+/// The build ids of all ELF files below `roots`. Links are not followed, and large trees not searched to the end.
+fn build_ids(roots: &[PathBuf]) -> BuildIds {
+    let mut found = BuildIds::default();
+    for root in roots {
+        let mut entries_left = MAX_ENTRIES;
+        let mut to_do = vec![(root.clone(), 0)];
+        while let Some((directory, depth)) = to_do.pop() {
+            let Ok(entries) = fs::read_dir(&directory) else {
+                continue;
+            };
+            let mut entries: Vec<_> = entries.flatten().take(entries_left).collect();
+            entries_left -= entries.len();
+            entries.sort_unstable_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => {
+                        to_do.push((entry.path(), depth + 1));
+                    }
+                    Ok(kind) if kind.is_file() => {
+                        if let Ok(file) = MappedFile::open(&entry.path())
+                            && let Some(id) = file.build_id()
+                        {
+                            found.entry(id).or_default().push(entry.path());
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    found
+}
