@@ -3,6 +3,11 @@
 //! The field names are those of the JSON contract; `json` writes these types as they are. Nothing here knows
 //! how a trace is laid out or how an address is resolved.
 
+pub(crate) mod columns;
+pub mod format;
+pub mod text;
+
+pub use columns::escape;
 use serde::Serialize;
 use std::sync::Arc;
 

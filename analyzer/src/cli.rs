@@ -1,0 +1,298 @@
+//! The command line: what can be asked for, and nothing of how it is done.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Records every heap allocation of a program and tells what leaked and what was freed wrongly.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, subcommand_required = true)]
+#[command(arg_required_else_help = true)]
+#[command(
+    override_usage = "heapwire <COMMAND> …\n       heapwire TRACE…    the same as heapwire report TRACE…"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// When to colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+    /// Columns of text reports [default: those of the terminal, else 100]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) width: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Record a program, then report on standard error
+    Run(Run),
+    /// Record a program into a trace file
+    Record(Record),
+    /// Report leaks, wrong releases and the peak of traces
+    Report(Report),
+    /// List single blocks of a trace
+    Blocks(Blocks),
+    /// Print every record of a trace, one a line
+    Dump(Dump),
+    /// Write the recorder library out, for a device
+    Recorder(Recorder),
+    #[command(external_subcommand)]
+    Files(Vec<OsString>),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// Keep the trace in this file; %p is the pid, %e the name of the program
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) recording: Recording,
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
+    #[command(flatten)]
+    pub(crate) program: Program,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Record {
+    /// Trace file; %p is the pid, %e the name of the program [default: %e.%p.hwt]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) recording: Recording,
+    #[command(flatten)]
+    pub(crate) program: Program,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Report {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Blocks {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Blocks that were never released
+    #[arg(long, required = true)]
+    pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Dump {
+    /// Trace file; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Recorder {
+    /// Where to write the library; - is standard output
+    #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
+    pub(crate) output: Option<PathBuf>,
+    /// Machine to record on [default: this one]
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// List the targets
+    #[arg(long, conflicts_with_all = ["output", "target"])]
+    pub(crate) list: bool,
+}
+
+/// The program to record.
+#[derive(Args, Debug)]
+pub(crate) struct Program {
+    /// The program and its arguments
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What the recorder is told.
+#[derive(Args, Debug)]
+pub(crate) struct Recording {
+    /// What the recorder does when the reader of the trace is too slow
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) on_full: Option<OnFull>,
+    /// Seconds to wait for a slow reader before records are dropped
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<u32>,
+    /// Protect records with a check sum
+    #[arg(long)]
+    pub(crate) sum: bool,
+}
+
+/// What a report shows, and where symbols come from.
+#[derive(Args, Debug)]
+pub(crate) struct Reporting {
+    /// How to write the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
+    /// Frames of each stack
+    #[arg(long, value_name = "N", default_value = "4")]
+    pub(crate) depth: NonZeroUsize,
+    /// Folder that holds the file system of the traced machine
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sysroot: Option<PathBuf>,
+    /// Look for debug files here as well; can be given more than once
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_dir: Vec<PathBuf>,
+    /// Show source files below OLD as below NEW; can be given more than once
+    #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
+    pub(crate) map: Vec<(String, String)>,
+    /// Show C++ and Rust names as the linker sees them
+    #[arg(long)]
+    pub(crate) no_demangle: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnFull {
+    /// Wait for the reader
+    Block,
+    /// Drop records and count them
+    Drop,
+}
+
+impl Cli {
+    /// Reads a command line; one that begins with a file asks for its report.
+    pub(crate) fn from_arguments(
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        let cli = Self::try_parse_from(arguments)?;
+        let Command::Files(rest) = cli.command else {
+            return Ok(cli);
+        };
+        let asked = ["heapwire".into(), "report".into()];
+        let report = Self::try_parse_from(asked.into_iter().chain(rest))?;
+        Ok(Self {
+            command: report.command,
+            color: match report.color {
+                Color::Auto => cli.color,
+                given => given,
+            },
+            width: report.width.or(cli.width),
+        })
+    }
+}
+
+fn mapping(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(old, _)| !old.is_empty())
+        .map(|(old, new)| (old.to_owned(), new.to_owned()))
+        .ok_or_else(|| "expected OLD=NEW".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, Color, Command, Format, OnFull};
+    use clap::CommandFactory;
+    use std::path::PathBuf;
+
+    fn parsed(line: &str) -> Result<Cli, clap::Error> {
+        Cli::from_arguments(line.split(' ').map(Into::into))
+    }
+
+    #[test]
+    fn definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_file_alone_is_reported() {
+        for line in ["heapwire a.hwt", "heapwire report a.hwt"] {
+            let Command::Report(report) = parsed(line).unwrap().command else {
+                panic!("{line}");
+            };
+            assert_eq!(report.traces, [PathBuf::from("a.hwt")]);
+        }
+        let cli = parsed("heapwire --color never - b.hwt --top 3 --format json").unwrap();
+        assert_eq!(cli.color, Color::Never);
+        let Command::Report(report) = cli.command else {
+            panic!("no report");
+        };
+        assert_eq!(report.traces, [PathBuf::from("-"), PathBuf::from("b.hwt")]);
+        assert_eq!(report.reporting.top.get(), 3);
+        assert_eq!(report.reporting.format, Format::Json);
+    }
+
+    #[test]
+    fn options_after_a_file_count() {
+        let cli = parsed("heapwire a.hwt --color always --width 60").unwrap();
+        assert_eq!(cli.color, Color::Always);
+        assert_eq!(cli.width.map(std::num::NonZero::get), Some(60));
+    }
+
+    #[test]
+    fn options_after_the_program_are_its_own() {
+        for line in [
+            "heapwire record -o x --on-full drop --wait 3 -- prog -o y --sum",
+            "heapwire record -o x --on-full drop --wait 3 prog -o y --sum",
+        ] {
+            let Command::Record(record) = parsed(line).unwrap().command else {
+                panic!("{line}");
+            };
+            assert_eq!(record.output, Some(PathBuf::from("x")));
+            assert_eq!(record.recording.on_full, Some(OnFull::Drop));
+            assert_eq!(record.recording.wait, Some(3));
+            assert!(!record.recording.sum);
+            assert_eq!(record.program.command, ["prog", "-o", "y", "--sum"]);
+        }
+    }
+
+    #[test]
+    fn half_given_requests_are_refused() {
+        for line in [
+            "heapwire",
+            "heapwire run",
+            "heapwire record -o x --",
+            "heapwire report",
+            "heapwire report a --top 0",
+            "heapwire report a --map noequals",
+            "heapwire blocks a",
+            "heapwire recorder",
+            "heapwire recorder --list -o x",
+            "heapwire a.hwt --nonsense",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn mappings_are_pairs() {
+        let Command::Report(report) = parsed("heapwire a --map /build=/src --map /x=")
+            .unwrap()
+            .command
+        else {
+            panic!("no report");
+        };
+        let pairs = [("/build", "/src"), ("/x", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(report.reporting.map, pairs);
+    }
+}

@@ -1,0 +1,155 @@
+//! Numbers as people read them.
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// A count with its thousands set apart: `3,418,112`.
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and what it counts: `1 block`, `12 blocks`.
+#[must_use]
+pub fn counted(number: u64, one: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", count(number))
+}
+
+/// A number of bytes: `48 B`, `325.7 KiB`.
+#[must_use]
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if number < 1024 {
+        return format!("{number} B");
+    }
+    let mut tenths = u128::from(number) * 10;
+    let mut text = String::new();
+    for unit in UNITS {
+        tenths = (tenths + 512) / 1024;
+        text = format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        if tenths < 10_240 {
+            break;
+        }
+    }
+    text
+}
+
+/// A share of a whole: `16.4 %`. Nothing of nothing is none.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> String {
+    let permille = (u128::from(part) * 1000 + u128::from(whole) / 2) / u128::from(whole.max(1));
+    format!("{}.{} %", permille / 10, permille % 10)
+}
+
+/// A length of time: `0.8 ms`, `4.2 s`, `12 m 04 s`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..10_000_000 => format!("{}.{} ms", ns / 1_000_000, ns % 1_000_000 / 100_000),
+        10_000_000..SECOND => format!("{} ms", ns / 1_000_000),
+        SECOND..MINUTE => format!("{}.{} s", ns / SECOND, ns % SECOND / 100_000_000),
+        MINUTE..HOUR => format!("{} m {:02} s", ns / MINUTE, ns % MINUTE / SECOND),
+        HOUR..DAY => format!("{} h {:02} m", ns / HOUR, ns % HOUR / MINUTE),
+        DAY.. => format!("{} d {:02} h", ns / DAY, ns % DAY / HOUR),
+    }
+}
+
+/// A moment of a recording that lasted `whole`: `00:07:21`, and below a minute `0.812 s`.
+#[must_use]
+pub fn moment(ns: u64, whole: u64) -> String {
+    if whole < MINUTE {
+        return format!("{}.{:03} s", ns / SECOND, ns % SECOND / 1_000_000);
+    }
+    let (hours, minutes, seconds) = (ns / HOUR, ns % HOUR / MINUTE, ns % MINUTE / SECOND);
+    format!("{hours:02}:{minutes:02}:{seconds:02}")
+}
+
+/// A moment to the millisecond: `00:04:02.918`.
+#[must_use]
+pub fn exact_moment(ns: u64, whole: u64) -> String {
+    let text = moment(ns, whole);
+    if whole < MINUTE {
+        return text;
+    }
+    format!("{text}.{:03}", ns % SECOND / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        HOUR, MINUTE, SECOND, bytes, count, counted, duration, exact_moment, moment, percent,
+    };
+
+    #[test]
+    fn counts_have_thousands() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (3_418_112, "3,418,112"),
+        ] {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(counted(1, "block"), "1 block");
+        assert_eq!(counted(0, "block"), "0 blocks");
+    }
+
+    #[test]
+    fn bytes_have_one_decimal() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (333_517, "325.7 KiB"),
+            (1024 * 1024 - 1, "1.0 MiB"),
+            (5_033_165, "4.8 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn shares_are_rounded() {
+        assert_eq!(percent(280_280, 1_709_022), "16.4 %");
+        assert_eq!(percent(0, 0), "0.0 %");
+        assert_eq!(percent(7, 7), "100.0 %");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        for (ns, text) in [
+            (0, "0.0 ms"),
+            (812_345, "0.8 ms"),
+            (81_234_567, "81 ms"),
+            (4 * SECOND + 250_000_000, "4.2 s"),
+            (12 * MINUTE + 4 * SECOND, "12 m 04 s"),
+            (3 * HOUR + 7 * MINUTE, "3 h 07 m"),
+            (51 * HOUR, "2 d 03 h"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn moments_follow_the_length_of_the_recording() {
+        let peak = 7 * MINUTE + 21 * SECOND + 918_000_000;
+        assert_eq!(moment(peak, HOUR), "00:07:21");
+        assert_eq!(exact_moment(peak, HOUR), "00:07:21.918");
+        assert_eq!(moment(812_000_000, SECOND), "0.812 s");
+        assert_eq!(exact_moment(812_000_000, SECOND), "0.812 s");
+    }
+}

@@ -1,0 +1,103 @@
+//! The report as text for a terminal: what matters first, every list cut to what one reads.
+//!
+//! Names come from the trace and are escaped before they are shown.
+
+mod blocks;
+mod chart;
+mod faults;
+mod header;
+mod page;
+mod sites;
+mod stack;
+mod summary;
+
+pub use blocks::render_blocks;
+pub use summary::{Ended, render_summary};
+
+use super::{Process, Report, Warning};
+use page::{Ink, Page};
+use std::path::PathBuf;
+
+/// Below this the layout is the narrow one.
+const WIDE: usize = 80;
+
+/// How a text report is laid out.
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// Columns.
+    pub width: usize,
+    /// Whether to colour.
+    pub color: bool,
+    /// Rows of each table.
+    pub top: usize,
+    /// Frames of each stack.
+    pub depth: usize,
+    /// What the header names in place of the input files.
+    pub source: Option<String>,
+    /// Source files below this folder are shown relative to it.
+    pub base: Option<PathBuf>,
+}
+
+impl Default for TextOptions {
+    fn default() -> Self {
+        Self {
+            width: 100,
+            color: false,
+            top: 10,
+            depth: 4,
+            source: None,
+            base: None,
+        }
+    }
+}
+
+/// The whole report.
+#[must_use]
+pub fn render(report: &Report, options: &TextOptions) -> String {
+    let mut page = Page::new(options, report.trace.duration_ns);
+    match &report.processes[..] {
+        [process] => {
+            header::of_one(&mut page, report, process);
+            body(&mut page, process);
+        }
+        processes => {
+            header::of_many(&mut page, report);
+            let (found, quiet): (Vec<_>, Vec<_>) =
+                processes.iter().partition(|of| has_findings(of));
+            for process in found {
+                header::between(&mut page, process);
+                body(&mut page, process);
+            }
+            header::quiet(&mut page, &quiet);
+        }
+    }
+    warnings(&mut page, &report.warnings);
+    page.finish()
+}
+
+fn body(page: &mut Page<'_>, process: &Process) {
+    header::figures(page, process);
+    chart::timeline(page, process);
+    faults::errors(page, process);
+    sites::leaks(page, process);
+    sites::peak_and_temporaries(page, process);
+}
+
+/// Whether there is something to act upon. What was live at an `exec` went with the old image.
+fn has_findings(process: &Process) -> bool {
+    !process.errors.is_empty() || (process.end != "exec" && !process.leaks.is_empty())
+}
+
+fn warnings(page: &mut Page<'_>, warnings: &[Warning]) {
+    if warnings.is_empty() {
+        return;
+    }
+    page.blank();
+    page.heading(Ink::Warning, "WARNINGS", "");
+    for warning in warnings {
+        page.item(&warning.text);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The list of single live blocks.
+
+use super::TextOptions;
+use super::page::{Ink, Page};
+use super::stack::{Call, Names, split};
+use crate::report::columns::{columns, escape, left, right};
+use crate::report::format::{bytes, count, counted};
+use crate::report::{Block, LiveBlocks, ProcessBlocks};
+
+/// The blocks of each process, in order of number.
+#[must_use]
+pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
+    let last = live
+        .processes
+        .iter()
+        .flat_map(|process| &process.blocks)
+        .filter_map(|block| block.time_ns)
+        .max();
+    let mut page = Page::new(options, last.unwrap_or(0));
+    for process in &live.processes {
+        list(&mut page, process);
+    }
+    super::warnings(&mut page, &live.warnings);
+    page.finish()
+}
+
+fn list(page: &mut Page<'_>, process: &ProcessBlocks) {
+    let who = process
+        .pid
+        .map_or_else(|| "process".to_owned(), |pid| format!("pid {pid}"));
+    let blocks = &process.blocks;
+    let sum = blocks
+        .iter()
+        .map(|block| block.size)
+        .fold(0, u64::saturating_add);
+    let about = match blocks.len() {
+        0 => "no recorded block is live".to_owned(),
+        number => format!(
+            "{} never released, {}",
+            counted(number as u64, "block"),
+            bytes(sum)
+        ),
+    };
+    page.heading(Ink::Strong, &who, &about);
+    let (shown, rest) = page.cut(blocks);
+    let names = Names::new(page, None);
+    let calls: Vec<Call> = shown.iter().map(|block| names.call(&block.stack)).collect();
+    let heads: Vec<String> = shown.iter().map(|block| head(page, block)).collect();
+    let indent = heads.iter().map(|head| columns(head)).max().unwrap_or(0) + 2;
+    let widths = split(
+        &calls.iter().collect::<Vec<_>>(),
+        page.width().saturating_sub(indent),
+    );
+    for (head, call) in heads.iter().zip(&calls) {
+        page.line(&format!(
+            "{}{}",
+            left(head, indent),
+            call.in_columns(widths)
+        ));
+    }
+    if !rest.is_empty() {
+        page.remark(&format!(
+            "… {} more (--top {})",
+            count(rest.len() as u64),
+            blocks.len()
+        ));
+    }
+}
+
+fn head(page: &Page<'_>, block: &Block) -> String {
+    let mut parts = vec![
+        format!("  {}", escape(&block.address)),
+        right(&bytes(block.size), 9),
+        page.exact_moment(block.time_ns),
+    ];
+    parts.extend(block.thread.map(|thread| format!("thread {thread}")));
+    parts.extend(block.inherited.then(|| "inherited".to_owned()));
+    parts.retain(|part| !part.is_empty());
+    parts.join("  ")
+}

@@ -1,0 +1,339 @@
+//! The head of a report: what was read, and the key figures of a process.
+
+use super::page::{Ink, Page, command};
+use crate::report::columns::{columns, cut_end, cut_middle, escape, left};
+use crate::report::format::{bytes, count, counted, percent};
+use crate::report::{Fault, FaultKind, Process, Report, Totals, TraceSummary, format};
+
+/// Signals by number, as Linux numbers them on most machines.
+const SIGNALS: [(u64, &str); 14] = [
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+    (24, "SIGXCPU"),
+];
+
+/// The head of a report on one process.
+pub(super) fn of_one(page: &mut Page<'_>, report: &Report, process: &Process) {
+    let version = concat!("heapwire ", env!("CARGO_PKG_VERSION"));
+    let source = source(page, &report.trace);
+    let mut who: Vec<String> = process
+        .pid
+        .map(|pid| format!("pid {pid}"))
+        .into_iter()
+        .collect();
+    who.extend(
+        process
+            .machine
+            .as_deref()
+            .map(|machine| escape(machine).into_owned()),
+    );
+    let mut what = vec![
+        format::duration(report.trace.duration_ns),
+        counted(events(&process.totals), "event"),
+        end(process),
+    ];
+    what.extend(wholeness(&report.trace));
+    let modules = process.modules;
+    let symbols = format!(
+        "symbols for {} of {} modules",
+        modules.resolved, modules.used
+    );
+    if page.is_wide() {
+        what.push(symbols);
+        let first = [vec![version.to_owned(), source, command(process)], who].concat();
+        fill(page, &first, " · ");
+        fill(page, &what, " · ");
+    } else {
+        spread(page, version, &source);
+        spread(page, &command(process), &who.join(", "));
+        fill(page, &what, ", ");
+        page.line(&symbols);
+    }
+}
+
+/// The head of a report on several processes, or on none.
+pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
+    let version = concat!("heapwire ", env!("CARGO_PKG_VERSION")).to_owned();
+    let source = source(page, &report.trace);
+    fill(
+        page,
+        &[version, source],
+        if page.is_wide() { " · " } else { ", " },
+    );
+    let all = &report.processes;
+    let sum = |of: fn(&Process) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
+    let mut what = vec![
+        processes(all.len()),
+        format::duration(report.trace.duration_ns),
+        counted(sum(|of| events(&of.totals)), "event"),
+        counted(sum(|of| of.errors.len() as u64), "error"),
+    ];
+    let leaked = sum(|of| {
+        if of.end == "normal" {
+            of.totals.live_bytes
+        } else {
+            0
+        }
+    });
+    if leaked > 0 {
+        what.push(format!("{} leaked", bytes(leaked)));
+    }
+    let live = sum(|of| match of.end {
+        "normal" | "exec" => 0, // leaked, or gone with the old image
+        _ => of.totals.live_bytes,
+    });
+    if live > 0 {
+        what.push(format!(
+            "{} live at the end of those cut short",
+            bytes(live)
+        ));
+    }
+    what.extend(wholeness(&report.trace));
+    fill(page, &what, if page.is_wide() { " · " } else { ", " });
+}
+
+fn processes(number: usize) -> String {
+    match number {
+        1 => "1 process".to_owned(),
+        _ => format!("{} processes", count(number as u64)),
+    }
+}
+
+/// The line between the processes of a report.
+pub(super) fn between(page: &mut Page<'_>, process: &Process) {
+    let mut who = vec![command(process)];
+    who.extend(process.pid.map(|pid| format!("pid {pid}")));
+    who.extend(process.parent_pid.map(|pid| format!("parent {pid}")));
+    who.push(end(process));
+    page.blank();
+    page.heading(Ink::Strong, "PROCESS", &who.join(" · "));
+}
+
+/// Processes that need no section, a line each.
+pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process]) {
+    if processes.is_empty() {
+        return;
+    }
+    page.blank();
+    page.heading(
+        Ink::Strong,
+        "NO FINDINGS",
+        &format!("in {}", self::processes(processes.len())),
+    );
+    let (shown, rest) = page.cut(processes);
+    for process in shown {
+        let pid = process
+            .pid
+            .map_or_else(String::new, |pid| format!("pid {pid}"));
+        let result = format!("{}, {}", end(process), outcome(process));
+        let room = page.width().saturating_sub(2 + 12 + columns(&result) + 2);
+        let command = cut_end(&command(process), room.max(12)).into_owned();
+        let line = format!("  {}{command}  {result}", left(&pid, 12));
+        page.line(&cut_end(&line, page.width()));
+    }
+    if !rest.is_empty() {
+        page.remark(&format!(
+            "… {} more (--top {})",
+            count(rest.len() as u64),
+            processes.len()
+        ));
+    }
+}
+
+fn outcome(process: &Process) -> String {
+    let totals = &process.totals;
+    if events(totals) == 0 {
+        "no call was recorded".to_owned()
+    } else if totals.live_blocks > 0 {
+        let live = counted(totals.live_blocks, "block");
+        format!("{} live then, peak {}", live, bytes(totals.peak_bytes))
+    } else {
+        let allocations = counted(totals.allocations, "allocation");
+        format!(
+            "{allocations}, all released, peak {}",
+            bytes(totals.peak_bytes)
+        )
+    }
+}
+
+/// The key figures.
+pub(super) fn figures(page: &mut Page<'_>, process: &Process) {
+    let totals = &process.totals;
+    page.blank();
+    let at = page.moment(process.peak.time_ns);
+    let blocks = counted(totals.peak_blocks, "block");
+    let note = if at.is_empty() {
+        blocks
+    } else {
+        format!("at {at}, {blocks}")
+    };
+    page.figure(None, "peak", &bytes(totals.peak_bytes), &note);
+    live(page, process);
+    if totals.inherited_blocks > 0 {
+        let note = format!(
+            "{} of the parent, not released here",
+            counted(totals.inherited_blocks, "block")
+        );
+        page.figure(None, "inherited", &bytes(totals.inherited_bytes), &note);
+    }
+    if totals.earlier_releases > 0 {
+        let note = "releases of blocks older than the recording";
+        page.figure(None, "earlier", &count(totals.earlier_releases), note);
+    }
+    let note = format!(
+        "{} of {}",
+        count(totals.temporary),
+        counted(totals.allocations, "allocation")
+    );
+    let share = percent(totals.temporary, totals.allocations);
+    page.figure(None, "temporary", &share, &note);
+    if totals.failed > 0 {
+        page.figure(
+            None,
+            "failed",
+            &count(totals.failed),
+            "calls that returned no memory",
+        );
+    }
+    let number = count(process.errors.len() as u64);
+    let ink = (!process.errors.is_empty()).then_some(Ink::Error);
+    let errors: Vec<&Fault> = process.errors.iter().collect();
+    page.figure(ink, "errors", &number, &kinds(&errors, totals.releases));
+}
+
+fn live(page: &mut Page<'_>, process: &Process) {
+    let totals = &process.totals;
+    let sites = counted_sites(totals.live_blocks, process.leaks.len() as u64);
+    let ink = (totals.live_blocks > 0).then_some(Ink::Strong);
+    let value = bytes(totals.live_bytes);
+    if process.end == "normal" {
+        let note = match (events(totals), totals.live_blocks) {
+            (0, _) => "nothing is known: no call was recorded".to_owned(),
+            (_, 0) => "every recorded block was released".to_owned(),
+            _ => sites,
+        };
+        page.figure(ink, "leaked", &value, &note);
+    } else {
+        page.figure(ink, "live at end", &value, &sites);
+    }
+}
+
+/// The errors by kind, such as `1 double free, 2 invalid frees`.
+pub(super) fn kinds(errors: &[&Fault], releases: u64) -> String {
+    if errors.is_empty() {
+        return format!("none among {}", counted(releases, "release"));
+    }
+    let kinds = [
+        (FaultKind::DoubleFree, "double free"),
+        (FaultKind::InvalidFree, "invalid free"),
+        (FaultKind::MismatchedFree, "mismatched free"),
+    ];
+    let number = |kind| errors.iter().filter(|error| error.kind == kind).count();
+    let found = kinds.map(|(kind, name)| (number(kind) as u64, name));
+    let found = found.into_iter().filter(|(number, _)| *number > 0);
+    let found: Vec<String> = found.map(|(number, name)| counted(number, name)).collect();
+    match (&found[..], errors.len()) {
+        ([only], number) => only
+            .trim_start_matches(&count(number as u64))
+            .trim()
+            .to_owned(),
+        (several, _) => several.join(", "),
+    }
+}
+
+/// Blocks and where they come from.
+pub(super) fn counted_sites(blocks: u64, sites: u64) -> String {
+    format!(
+        "{} from {}",
+        counted(blocks, "block"),
+        counted(sites, "call site")
+    )
+}
+
+/// Recorded calls.
+pub(super) fn events(totals: &Totals) -> u64 {
+    totals.allocations + totals.releases + totals.reallocations + totals.failed
+}
+
+/// How the process ended, in two or three words.
+pub(super) fn end(process: &Process) -> String {
+    match (process.end, process.exit_status, process.signal) {
+        ("normal", Some(status), _) => format!("exited {status}"),
+        ("normal", None, _) => "ended normally".to_owned(),
+        ("signal", _, Some(signal)) => match SIGNALS.iter().find(|(number, _)| *number == signal) {
+            Some((_, name)) => format!("killed by {name}"),
+            None => format!("killed by signal {signal}"),
+        },
+        ("signal", _, None) => "killed by a signal".to_owned(),
+        ("exec", ..) => "replaced by exec".to_owned(),
+        _ => "end not seen".to_owned(),
+    }
+}
+
+fn wholeness(trace: &TraceSummary) -> Vec<String> {
+    let complete = if trace.complete {
+        "trace complete"
+    } else {
+        "trace incomplete"
+    };
+    let mut parts = vec![
+        complete.to_owned(),
+        format!("{} lost", count(trace.lost_records)),
+    ];
+    if trace.damaged_bytes > 0 {
+        parts.push(format!("{} damaged", bytes(trace.damaged_bytes)));
+    }
+    parts
+}
+
+fn source(page: &Page<'_>, trace: &TraceSummary) -> String {
+    match (&page.options.source, &trace.files[..]) {
+        (Some(source), _) => escape(source).into_owned(),
+        (None, [file]) => escape(file).into_owned(),
+        (None, files) => format!("{} traces", files.len()),
+    }
+}
+
+/// Parts in a row, on as many lines as they need.
+fn fill(page: &mut Page<'_>, parts: &[String], between: &str) {
+    let width = page.width();
+    let mut line = String::new();
+    for part in parts {
+        let part = cut_middle(part, width);
+        if !line.is_empty() && columns(&line) + columns(between) + columns(&part) > width {
+            page.line(&line);
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push_str(between);
+        }
+        line.push_str(&part);
+    }
+    page.line(&line);
+}
+
+/// One text on the left, one on the right; below each other where they do not fit.
+fn spread(page: &mut Page<'_>, on_left: &str, on_right: &str) {
+    let width = page.width();
+    let room = width
+        .checked_sub(columns(on_right))
+        .filter(|room| columns(on_left) < *room);
+    match room {
+        Some(room) => page.line(&format!("{}{on_right}", left(on_left, room))),
+        None => {
+            page.line(&cut_end(on_left, width));
+            page.line(&cut_middle(on_right, width));
+        }
+    }
+}

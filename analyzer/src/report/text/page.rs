@@ -1,0 +1,143 @@
+//! The lines of a report as they come, with their width and colours.
+
+use super::{TextOptions, WIDE};
+use crate::report::Process;
+use crate::report::columns::{columns, cut_end, escape, left, right, wrap};
+use crate::report::format;
+
+/// What a piece of text is, which decides its colour.
+#[derive(Clone, Copy)]
+pub(super) enum Ink {
+    /// A heading or a figure to look at.
+    Strong,
+    /// A wrong release.
+    Error,
+    /// Something that limits what the report can say.
+    Warning,
+    /// What helps to read on, and can be passed over.
+    Faint,
+}
+
+impl Ink {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Strong => "1",
+            Self::Error => "1;31",
+            Self::Warning => "33",
+            Self::Faint => "2",
+        }
+    }
+}
+
+/// A report that is being written.
+pub(super) struct Page<'o> {
+    text: String,
+    pub(super) options: &'o TextOptions,
+    /// Nanoseconds that the recording lasted; decides how moments are written.
+    duration_ns: u64,
+}
+
+impl<'o> Page<'o> {
+    pub(super) fn new(options: &'o TextOptions, duration_ns: u64) -> Self {
+        Self {
+            text: String::new(),
+            options,
+            duration_ns,
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.options.width.max(20)
+    }
+
+    pub(super) fn is_wide(&self) -> bool {
+        self.width() >= WIDE
+    }
+
+    /// Rows and rest of a list that may be too long.
+    pub(super) fn cut<'l, T>(&self, list: &'l [T]) -> (&'l [T], &'l [T]) {
+        list.split_at(self.options.top.min(list.len()))
+    }
+
+    pub(super) fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// A section's first line: its name, then what it is about.
+    pub(super) fn heading(&mut self, ink: Ink, name: &str, about: &str) {
+        let room = self.width().saturating_sub(columns(name) + 2);
+        let name = self.inked(ink, name);
+        self.line(&format!("{name}  {}", cut_end(about, room)));
+    }
+
+    /// A paragraph below a heading.
+    pub(super) fn item(&mut self, text: &str) {
+        for line in wrap(&escape(text), self.width() - 2) {
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    /// A paragraph of its own.
+    pub(super) fn paragraph(&mut self, text: &str) {
+        for line in wrap(&escape(text), self.width()) {
+            self.line(&line);
+        }
+    }
+
+    /// A remark below a heading.
+    pub(super) fn remark(&mut self, text: &str) {
+        for line in wrap(&escape(text), self.width() - 2) {
+            let line = self.inked(Ink::Faint, &line);
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    /// A key figure: label, value, and what to know about it.
+    pub(super) fn figure(&mut self, ink: Option<Ink>, label: &str, value: &str, note: &str) {
+        let (indent, label, gap) = if self.is_wide() {
+            (2, left(label, 14), 3)
+        } else {
+            (0, left(label, 12), 2)
+        };
+        let value = right(value, 9);
+        let used = indent + columns(&label) + columns(&value) + gap;
+        let note = cut_end(note, self.width().saturating_sub(used)).into_owned();
+        let value = ink.map_or_else(|| value.clone(), |ink| self.inked(ink, &value));
+        let (indent, gap) = (" ".repeat(indent), " ".repeat(gap));
+        self.line(&format!("{indent}{label}{value}{gap}{note}"));
+    }
+
+    pub(super) fn inked(&self, ink: Ink, text: &str) -> String {
+        if self.options.color && !text.is_empty() {
+            format!("\x1b[{}m{text}\x1b[0m", ink.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub(super) fn moment(&self, ns: Option<u64>) -> String {
+        ns.map_or_else(String::new, |ns| format::moment(ns, self.duration_ns))
+    }
+
+    pub(super) fn exact_moment(&self, ns: Option<u64>) -> String {
+        ns.map_or_else(String::new, |ns| format::exact_moment(ns, self.duration_ns))
+    }
+}
+
+/// A command line, as one would type it.
+pub(super) fn command(process: &Process) -> String {
+    match (&process.command, &process.exe) {
+        (Some(command), _) if !command.is_empty() => escape(&command.join(" ")).into_owned(),
+        (_, Some(exe)) => escape(exe).into_owned(),
+        _ => "unknown program".to_owned(),
+    }
+}

@@ -1,0 +1,265 @@
+//! Frames as function and place, the user's before the system's.
+
+use super::page::Page;
+use crate::report::Frame;
+use crate::report::columns::{columns, cut_middle, cut_start, escape, left};
+use std::path::Path;
+
+/// Where modules lie that the system brings.
+const SYSTEM_MODULES: [&str; 8] = [
+    "/lib/",
+    "/lib32/",
+    "/lib64/",
+    "/libx32/",
+    "/usr/lib/",
+    "/usr/lib32/",
+    "/usr/lib64/",
+    "/usr/libexec/",
+];
+/// Where source files lie whose code is compiled into the user's modules.
+const SYSTEM_SOURCES: [&str; 4] = ["/rustc/", "/usr/include/", "/usr/lib/", "/usr/src/"];
+/// Parts of a path that are shown where the file is not below the base.
+const SHOWN_PARTS: usize = 3;
+
+/// A frame to be shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) function: String,
+    pub(super) place: String,
+}
+
+/// How frames of one process are named.
+pub(super) struct Names<'r> {
+    base: Option<&'r Path>,
+    exe: Option<&'r str>,
+    depth: usize,
+}
+
+impl<'r> Names<'r> {
+    pub(super) fn new(page: &Page<'r>, exe: Option<&'r str>) -> Self {
+        Self {
+            base: page.options.base.as_deref(),
+            exe,
+            depth: page.options.depth,
+        }
+    }
+
+    /// The frames to show, innermost first. System frames before the first of the user are left out.
+    pub(super) fn calls(&self, stack: &[Frame]) -> Vec<Call> {
+        let shown = stack.iter().skip(leading_system_frames(stack));
+        shown
+            .take(self.depth)
+            .map(|frame| Call {
+                function: function(frame),
+                place: self.place(frame),
+            })
+            .collect()
+    }
+
+    /// The frame to show where there is room for one.
+    pub(super) fn call(&self, stack: &[Frame]) -> Call {
+        match stack.get(leading_system_frames(stack)) {
+            Some(frame) => Call {
+                function: function(frame),
+                place: self.place(frame),
+            },
+            None => Call {
+                function: "unknown call site".to_owned(),
+                place: String::new(),
+            },
+        }
+    }
+
+    /// The module of a stack's first shown frame, unless that is the executable or stands there already.
+    pub(super) fn module(&self, stack: &[Frame]) -> Option<String> {
+        let frame = stack.get(leading_system_frames(stack))?;
+        frame.file.as_ref()?;
+        let module = frame.module.as_deref()?;
+        (Some(module) != self.exe).then(|| escape(file_name(module)).into_owned())
+    }
+
+    fn place(&self, frame: &Frame) -> String {
+        match (&frame.file, frame.line) {
+            (Some(file), Some(line)) => format!("{}:{line}", self.file(file)),
+            (Some(file), None) => self.file(file),
+            (None, _) if frame.function.is_some() => {
+                let module = frame.module.as_deref().map(file_name);
+                escape(module.unwrap_or_default()).into_owned()
+            }
+            (None, _) => String::new(),
+        }
+    }
+
+    fn file(&self, file: &str) -> String {
+        let below = self
+            .base
+            .and_then(|base| Path::new(file).strip_prefix(base).ok());
+        let shown = below.and_then(Path::to_str).unwrap_or_else(|| {
+            let cut = file.rmatch_indices('/').nth(SHOWN_PARTS - 1);
+            cut.map_or(file, |(at, _)| &file[at + 1..])
+        });
+        escape(shown).into_owned()
+    }
+}
+
+/// Whether all of a stack is the system's: its modules, or its sources compiled into other modules.
+pub(super) fn is_system(stack: &[Frame]) -> bool {
+    !stack.is_empty() && stack.iter().all(is_system_frame)
+}
+
+fn leading_system_frames(stack: &[Frame]) -> usize {
+    stack
+        .iter()
+        .position(|frame| !is_system_frame(frame))
+        .unwrap_or(0)
+}
+
+fn is_system_frame(frame: &Frame) -> bool {
+    let begins = |path: &Option<String>, folders: &[&str]| {
+        path.as_ref()
+            .is_some_and(|path| folders.iter().any(|folder| path.starts_with(folder)))
+    };
+    begins(&frame.module, &SYSTEM_MODULES) || begins(&frame.file, &SYSTEM_SOURCES)
+}
+
+fn function(frame: &Frame) -> String {
+    let name = match (&frame.function, &frame.module, &frame.offset) {
+        (Some(function), _, _) => function.clone(),
+        (None, Some(module), Some(offset)) => format!("{}+{offset}", file_name(module)),
+        (None, Some(module), None) => file_name(module).to_owned(),
+        (None, None, _) => frame.address.clone(),
+    };
+    escape(&name).into_owned()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Widths of the function and the place column for calls in `room` columns.
+pub(super) fn split(calls: &[&Call], room: usize) -> (usize, usize) {
+    let widest = |of: fn(&Call) -> &str| {
+        calls
+            .iter()
+            .map(|call| columns(of(call)))
+            .max()
+            .unwrap_or(0)
+    };
+    let function = widest(|call| &call.function);
+    let place = widest(|call| &call.place);
+    let room = room.saturating_sub(2);
+    if function + place <= room {
+        return (function, place);
+    }
+    // Each side has half of the room, and what the other leaves.
+    let place = place.min(room.saturating_sub(function).max(room / 2));
+    (function.min(room - place), place)
+}
+
+impl Call {
+    /// Function and place in columns of their own.
+    pub(super) fn in_columns(&self, (function, place): (usize, usize)) -> String {
+        let name = left(&cut_middle(&self.function, function), function);
+        format!("{name}  {}", cut_start(&self.place, place))
+            .trim_end()
+            .to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, Names, is_system, split};
+    use crate::report::Frame;
+    use std::path::Path;
+
+    fn frame(module: &str, function: &str, file: &str) -> Frame {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Frame {
+            address: "0x401136".into(),
+            module: some(module),
+            build_id: None,
+            offset: Some("0x1136".into()),
+            function: some(function),
+            file: some(file),
+            line: Some(7).filter(|_| !file.is_empty()),
+            column: None,
+            inlined: false,
+        }
+    }
+
+    fn names() -> Names<'static> {
+        Names {
+            base: Some(Path::new("/home/u/gw")),
+            exe: Some("/opt/gw"),
+            depth: 2,
+        }
+    }
+
+    #[test]
+    fn the_users_frame_comes_first() {
+        let stack = [
+            frame(
+                "/opt/gw",
+                "alloc::alloc::alloc",
+                "/rustc/59807616/library/alloc/src/alloc.rs",
+            ),
+            frame("/usr/lib/libx.so.1", "x_new", ""),
+            frame("/opt/gw", "read", "/home/u/gw/src/read.rs"),
+            frame("/opt/gw", "main", "/home/u/gw/src/main.rs"),
+            frame("/opt/gw", "start", ""),
+        ];
+        let calls = names().calls(&stack);
+        assert_eq!(calls.len(), 2);
+        assert_eq!(
+            (&*calls[0].function, &*calls[0].place),
+            ("read", "src/read.rs:7")
+        );
+        assert!(!is_system(&stack));
+        assert!(is_system(&stack[..2]));
+        assert_eq!(
+            names().calls(&stack[..2])[0].function,
+            "alloc::alloc::alloc"
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_by_what_is_known() {
+        let call = |frame: Frame| names().call(&[frame]);
+        assert_eq!(
+            call(frame("/lib/libc.so.6", "", "")).function,
+            "libc.so.6+0x1136"
+        );
+        assert_eq!(call(frame("", "", "")).function, "0x401136");
+        assert_eq!(
+            call(frame("/lib/libc.so.6", "qsort", "")).place,
+            "libc.so.6"
+        );
+        assert_eq!(
+            call(frame("/opt/gw", "f", "/a/b/c/d/e.c")).place,
+            "c/d/e.c:7"
+        );
+        assert_eq!(call(frame("/opt/gw", "f", "/e.c")).place, "/e.c:7");
+        assert_eq!(names().call(&[]).function, "unknown call site");
+    }
+
+    #[test]
+    fn only_other_modules_than_the_executable_are_named() {
+        let module = |name: &str, file: &str| names().module(&[frame(name, "f", file)]);
+        assert_eq!(module("/opt/gw", "/a.c"), None);
+        assert_eq!(module("/opt/plug.so", "/a.c").as_deref(), Some("plug.so"));
+        assert_eq!(module("/opt/plug.so", ""), None);
+    }
+
+    #[test]
+    fn columns_share_the_room() {
+        let call = |function: usize, place: usize| Call {
+            function: "f".repeat(function),
+            place: "p".repeat(place),
+        };
+        assert_eq!(split(&[&call(5, 5), &call(3, 9)], 30), (5, 9));
+        assert_eq!(split(&[&call(50, 9)], 30), (19, 9));
+        assert_eq!(split(&[&call(5, 50)], 30), (5, 23));
+        assert_eq!(split(&[&call(50, 50)], 30), (14, 14));
+        assert_eq!(split(&[], 0), (0, 0));
+    }
+}

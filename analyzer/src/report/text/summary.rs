@@ -1,0 +1,206 @@
+//! What a recording came to, in a screen: shown when the program has ended.
+
+use super::TextOptions;
+use super::header::{counted_sites, events, kinds};
+use super::page::{Ink, Page};
+use super::stack::{Names, is_system};
+use crate::report::columns::{columns, cut_end, escape, left};
+use crate::report::format::{bytes, count, counted, duration, percent};
+use crate::report::{Fault, FaultKind, Leak, Process, Report};
+
+/// How the program ended, and what it left.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The program, as it was called.
+    pub program: String,
+    /// How it ended, such as `exited 0`.
+    pub how: String,
+    /// Nanoseconds that it ran.
+    pub elapsed_ns: u64,
+    /// Bytes of its traces.
+    pub trace_bytes: u64,
+    /// The traces, as one would name them on a command line.
+    pub traces: Vec<String>,
+}
+
+/// The key figures over all processes, the first things to look at, and the commands that show the rest.
+#[must_use]
+pub fn render_summary(report: &Report, ended: &Ended, options: &TextOptions) -> String {
+    let mut page = Page::new(options, report.trace.duration_ns);
+    let all = &report.processes;
+    let calls = sum(all, |of| events(&of.totals));
+    page.paragraph(&format!(
+        "heapwire: {} {} after {}, {}, {}",
+        ended.program,
+        ended.how,
+        duration(ended.elapsed_ns),
+        counted(calls, "event"),
+        bytes(ended.trace_bytes)
+    ));
+    page.blank();
+    figures(&mut page, report);
+    pointers(&mut page, report);
+    for warning in &report.warnings {
+        page.item(&format!("warning: {}", warning.text));
+    }
+    page.blank();
+    next(&mut page, ended);
+    page.finish()
+}
+
+fn figures(page: &mut Page<'_>, report: &Report) {
+    let all = &report.processes;
+    if all.len() > 1 {
+        page.figure(
+            None,
+            "processes",
+            &count(all.len() as u64),
+            "figures below are of all together",
+        );
+    }
+    if let Some(highest) = all.iter().max_by_key(|of| of.totals.peak_bytes) {
+        let at = page.moment(highest.peak.time_ns);
+        let of = if all.len() > 1 {
+            " (the largest of one process)"
+        } else {
+            ""
+        };
+        let note = if at.is_empty() {
+            of.trim().to_owned()
+        } else {
+            format!("at {at}{of}")
+        };
+        page.figure(None, "peak", &bytes(highest.totals.peak_bytes), &note);
+    }
+    let (normal, cut): (Vec<_>, Vec<_>) = all
+        .iter()
+        .filter(|of| of.end != "exec")
+        .partition(|of| of.end == "normal");
+    for (label, processes) in [("leaked", normal), ("live at end", cut)] {
+        if processes.is_empty() {
+            continue;
+        }
+        let total =
+            |of: fn(&Process) -> u64| processes.iter().map(|process| of(process)).sum::<u64>();
+        let blocks = total(|of| of.totals.live_blocks);
+        let sites = total(|of| of.leaks.len() as u64);
+        let ink = (blocks > 0).then_some(Ink::Strong);
+        let live = bytes(total(|of| of.totals.live_bytes));
+        page.figure(ink, label, &live, &counted_sites(blocks, sites));
+    }
+    let allocations = sum(all, |of| of.totals.allocations);
+    let share = percent(sum(all, |of| of.totals.temporary), allocations);
+    page.figure(
+        None,
+        "temporary",
+        &share,
+        &format!("of {}", counted(allocations, "allocation")),
+    );
+    let errors: Vec<&Fault> = all.iter().flat_map(|of| &of.errors).collect();
+    let ink = (!errors.is_empty()).then_some(Ink::Error);
+    let releases = sum(all, |of| of.totals.releases);
+    page.figure(
+        ink,
+        "errors",
+        &count(errors.len() as u64),
+        &kinds(&errors, releases),
+    );
+}
+
+/// The largest leak and the first error, a line each.
+fn pointers(page: &mut Page<'_>, report: &Report) {
+    let mut lines = Vec::new();
+    let leaks = report.processes.iter().filter(|of| of.end != "exec");
+    let largest = leaks
+        .flat_map(|of| of.leaks.iter().map(move |leak| (of, leak)))
+        .max_by_key(|(_, leak)| (!is_system(&leak.stack), leak.bytes));
+    if let Some((process, leak)) = largest {
+        lines.push(leak_line(page, process, leak));
+    }
+    let errors = report
+        .processes
+        .iter()
+        .filter_map(|of| Some((of, of.errors.first()?)));
+    lines.extend(
+        errors
+            .take(1)
+            .map(|(process, fault)| error_line(page, process, fault)),
+    );
+    if lines.is_empty() {
+        return;
+    }
+    page.blank();
+    let width = |at: usize| {
+        lines
+            .iter()
+            .map(|line| columns(&line[at]))
+            .max()
+            .unwrap_or(0)
+    };
+    let widths = [width(0), width(1), width(2)];
+    for [what, which, function, place] in &lines {
+        let cells = [what, which, function].into_iter().zip(widths);
+        let cells: Vec<String> = cells.map(|(cell, width)| left(cell, width)).collect();
+        let line = format!("  {}   {place}", cells.join("   "));
+        let line = cut_end(&line, page.width()).into_owned();
+        page.line(&line);
+    }
+}
+
+fn leak_line(page: &Page<'_>, process: &Process, leak: &Leak) -> [String; 4] {
+    let what = if process.end == "normal" {
+        "largest leak"
+    } else {
+        "most live at end"
+    };
+    let which = format!("{} in {}", bytes(leak.bytes), counted(leak.blocks, "block"));
+    let call = Names::new(page, process.exe.as_deref()).call(&leak.stack);
+    [what.to_owned(), which, call.function, call.place]
+}
+
+fn error_line(page: &Page<'_>, process: &Process, fault: &Fault) -> [String; 4] {
+    let what = match fault.kind {
+        FaultKind::DoubleFree => "double free",
+        FaultKind::InvalidFree => "invalid free",
+        FaultKind::MismatchedFree => "mismatched free",
+    };
+    let size = fault
+        .size
+        .map_or_else(String::new, |size| format!(" ({})", bytes(size)));
+    let which = format!("{}{size}", escape(&fault.address));
+    let call = Names::new(page, process.exe.as_deref()).call(&fault.stack);
+    [what.to_owned(), which, call.function, call.place]
+}
+
+fn next(page: &mut Page<'_>, ended: &Ended) {
+    let traces = ended
+        .traces
+        .iter()
+        .map(|trace| escape(trace))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let lines = [
+        (format!("heapwire report {traces}"), "full text report"),
+        (
+            format!("heapwire blocks {traces} --live"),
+            "every block never released",
+        ),
+        (
+            format!("heapwire report {traces} --format json"),
+            "for programs",
+        ),
+    ];
+    let width = lines
+        .iter()
+        .map(|(line, _)| columns(line))
+        .max()
+        .unwrap_or(0);
+    for (at, (line, what)) in lines.iter().enumerate() {
+        let start = if at == 0 { "next:  " } else { "       " };
+        page.line(&format!("{start}{}   {what}", left(line, width)));
+    }
+}
+
+fn sum(processes: &[Process], of: fn(&Process) -> u64) -> u64 {
+    processes.iter().map(of).fold(0, u64::saturating_add)
+}
