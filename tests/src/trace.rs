@@ -2,7 +2,7 @@
 //!
 //! On purpose without the format crate: what both sides of a test share, no test can find wrong.
 
-/// `pc` of the calls that [`Writer`] makes up.
+/// `pc` of the calls that [`Writer`] makes up, unless told otherwise.
 pub const PC: u64 = 0x40_1136;
 /// Module base of these calls.
 pub const BASE: u64 = 0x40_0000;
@@ -153,6 +153,7 @@ pub struct Writer {
     pub frame: Frame,
     /// The next record's number.
     pub next: u64,
+    pc: u64,
     pending: Vec<Record>,
     bytes: Vec<u8>,
 }
@@ -167,6 +168,7 @@ impl Writer {
                 ..Frame::default()
             },
             next: 1,
+            pc: PC,
             pending: Vec::new(),
             bytes: Vec::new(),
         }
@@ -208,10 +210,16 @@ impl Writer {
             flags,
             ptr,
             size,
-            pc: PC,
+            pc: self.pc,
             base: BASE,
             ..Record::default()
         })
+    }
+
+    /// Calls come from this one of several sites from here on.
+    pub fn site(&mut self, site: u64) -> &mut Self {
+        self.pc = PC + site * 16;
+        self
     }
 
     /// `malloc` gave `ptr`.
@@ -349,6 +357,6 @@ mod tests {
     fn a_frame_is_header_records_and_trailer() {
         let bytes = Writer::bare(1).malloc(0x1000, 48).free(0x1000).bytes();
         assert_eq!(bytes.len(), 80 + 2 * 40 + 4);
-        assert_eq!(bytes[160 + 4..], *b"!HWT");
+        assert_eq!(bytes[160..], *b"!HWT");
     }
 }
