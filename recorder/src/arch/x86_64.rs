@@ -1,0 +1,452 @@
+//! x86-64: the only machine code in the recorder.
+
+use crate::sync::AtomicU32;
+
+/// ELF machine number, for the process declaration.
+pub(crate) const E_MACHINE: u64 = 62;
+
+/// Adds one to `cell` if it holds `current`; `next` is `current + 1`.
+///
+/// Whole with respect to signals on this thread, not with respect to other threads: the caller is the only
+/// thread that stores here, which spares the bus lock.
+#[cfg(not(loom))]
+pub(crate) fn exchange_local(cell: &AtomicU32, current: u32, next: u32) -> bool {
+    let stored: u8;
+    // SAFETY: `cell` is a live, aligned 32-bit cell; the instruction reads and writes nothing else but
+    // the flags and eax.
+    unsafe {
+        core::arch::asm!(
+            "cmpxchg dword ptr [{cell}], {next:e}",
+            "sete {stored}",
+            cell = in(reg) cell.as_ptr(),
+            next = in(reg) next,
+            stored = out(reg_byte) stored,
+            inout("eax") current => _,
+            options(nostack),
+        );
+    }
+    stored != 0
+}
+
+/// As above, where the model checker must see it.
+#[cfg(loom)]
+pub(crate) fn exchange_local(cell: &AtomicU32, current: u32, next: u32) -> bool {
+    use crate::sync::Relaxed;
+    cell.compare_exchange(current, next, Relaxed, Relaxed)
+        .is_ok()
+}
+
+/// A raw system call: the result, or a negative error number. Leaves `errno` alone.
+///
+/// # Safety
+///
+/// As for the system call `number`: every pointer in `args` must be valid for what it does.
+#[cfg(not(loom))]
+pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = args;
+    let result;
+    // SAFETY: the kernel keeps all registers but rax, rcx and r11; the caller vouches for the call itself.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+// One word for each thread, in the static part of thread-local storage: a preloaded library is there from the start,
+// so there is always room, and no access ever calls into the loader.
+#[cfg(not(loom))]
+core::arch::global_asm!(
+    ".pushsection .tbss,\"awT\",@nobits",
+    ".p2align 3",
+    ".globl heapwire_lane",
+    ".hidden heapwire_lane",
+    ".type heapwire_lane,@object",
+    ".size heapwire_lane,8",
+    "heapwire_lane:",
+    ".zero 8",
+    ".popsection",
+);
+
+/// Whether the dynamic linker has relocated this library. Before, even the thread's word cannot be reached.
+#[cfg(not(loom))]
+pub(crate) fn is_relocated() -> bool {
+    let offset: usize;
+    // SAFETY: reads our own global offset table, which is mapped as long as this code is.
+    unsafe {
+        core::arch::asm!(
+            "mov {offset}, qword ptr [rip + heapwire_lane@GOTTPOFF]",
+            offset = out(reg) offset,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    offset != 0
+}
+
+/// This thread's word; 0 in a new thread. Only after `is_relocated`.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn thread_word() -> usize {
+    let word;
+    // SAFETY: the offset names a word in the static thread-local storage of the running thread.
+    unsafe {
+        core::arch::asm!(
+            "mov {word}, qword ptr [rip + heapwire_lane@GOTTPOFF]",
+            "mov {word}, qword ptr fs:[{word}]",
+            word = out(reg) word,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    word
+}
+
+/// Sets this thread's word. Only after `is_relocated`.
+#[cfg(not(loom))]
+pub(crate) fn set_thread_word(word: usize) {
+    // SAFETY: as in `thread_word`; the word is ours alone.
+    unsafe {
+        core::arch::asm!(
+            "mov {offset}, qword ptr [rip + heapwire_lane@GOTTPOFF]",
+            "mov qword ptr fs:[{offset}], {word}",
+            offset = out(reg) _,
+            word = in(reg) word,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Run-time address of our own dynamic section: it tells which entry of the loader's list we are.
+#[cfg(not(any(loom, test)))]
+pub(crate) fn own_dynamic_section() -> usize {
+    let address;
+    // SAFETY: computes an address, reads nothing. The linker defines `_DYNAMIC` in every shared library, and
+    // hidden keeps it our own.
+    unsafe {
+        core::arch::asm!(
+            ".hidden _DYNAMIC",
+            "lea {address}, [rip + _DYNAMIC]",
+            address = out(reg) address,
+            options(nostack, preserves_flags, nomem),
+        );
+    }
+    address
+}
+
+/// Address of the loader's list for debuggers, where the loader exports it and we are relocated; else 0.
+#[cfg(not(any(loom, test)))]
+pub(crate) fn loader_debug_list() -> usize {
+    let address;
+    // SAFETY: reads our own global offset table; a weak symbol that nobody defines is 0 there.
+    unsafe {
+        core::arch::asm!(
+            ".weak _r_debug",
+            "mov {address}, qword ptr [rip + _r_debug@GOTPCREL]",
+            address = out(reg) address,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    address
+}
+
+// The compiler may call these for copies and comparisons. They are our own so that nothing is imported: an import
+// cannot be called before we are relocated.
+#[cfg(not(any(loom, test)))]
+core::arch::global_asm!(
+    ".globl memcpy, memmove, memset, memcmp, bcmp",
+    ".hidden memcpy, memmove, memset, memcmp, bcmp",
+    "memcpy:",
+    "mov rax, rdi",
+    "mov rcx, rdx",
+    "rep movsb",
+    "ret",
+    "memmove:",
+    "mov rax, rdi",
+    "mov rcx, rdx",
+    "cmp rdi, rsi",
+    "jbe 2f",
+    "lea rsi, [rsi + rcx - 1]",
+    "lea rdi, [rdi + rcx - 1]",
+    "std",
+    "rep movsb",
+    "cld",
+    "ret",
+    "2:",
+    "rep movsb",
+    "ret",
+    "memset:",
+    "mov r8, rdi",
+    "mov eax, esi",
+    "mov rcx, rdx",
+    "rep stosb",
+    "mov rax, r8",
+    "ret",
+    "memcmp:",
+    "bcmp:",
+    "xor eax, eax",
+    "test rdx, rdx",
+    "je 4f",
+    "3:",
+    "movzx eax, byte ptr [rdi]",
+    "movzx ecx, byte ptr [rsi]",
+    "sub eax, ecx",
+    "jne 4f",
+    "inc rdi",
+    "inc rsi",
+    "dec rdx",
+    "jne 3b",
+    "4:",
+    "ret",
+);
+
+/// Entry of a hook of one argument: adds the return address and the stack pointer, and goes on in Rust.
+///
+/// No frame of its own: the program's caller is what the stack shows.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_1 {
+    ($name:ident, $hook:path) => {
+        /// Stands in for the C function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov rsi, qword ptr [rsp]",
+                "mov rdx, rsp",
+                "jmp {hook}",
+                hook = sym $hook,
+            )
+        }
+    };
+}
+
+/// As `entry_1`, with two arguments.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_2 {
+    ($name:ident, $hook:path) => {
+        /// Stands in for the C function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov rdx, qword ptr [rsp]",
+                "mov rcx, rsp",
+                "jmp {hook}",
+                hook = sym $hook,
+            )
+        }
+    };
+}
+
+/// As `entry_1`, with three arguments.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_3 {
+    ($name:ident, $hook:path) => {
+        /// Stands in for the C function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov rcx, qword ptr [rsp]",
+                "mov r8, rsp",
+                "jmp {hook}",
+                hook = sym $hook,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that does something before and after the real function: see [`forward`].
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_forward {
+    ($name:ident, $function:expr) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov r10, qword ptr [rsp]",
+                "mov r11, rsp",
+                "mov eax, {index}",
+                "jmp {forward}",
+                index = const $function as usize,
+                forward = sym $crate::arch::forward,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that does something before the real function and leaves the rest to it: see [`pass`].
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_pass {
+    ($name:ident, $function:expr) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov r11d, {index}",
+                "jmp {pass}",
+                index = const $function as usize,
+                pass = sym $crate::arch::pass,
+            )
+        }
+    };
+}
+
+/// Entry of a hook with variable arguments: makes a `va_list` of them and forwards to `$function`, which takes one.
+/// `$fixed` is eight times the number of named arguments, `$list` the register of the `va_list`.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_variadic {
+    ($name:ident, $function:expr, $fixed:literal, $list:literal) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "push rbp",
+                "mov rbp, rsp",
+                "sub rsp, 208",
+                "mov qword ptr [rsp], rdi",
+                "mov qword ptr [rsp + 8], rsi",
+                "mov qword ptr [rsp + 16], rdx",
+                "mov qword ptr [rsp + 24], rcx",
+                "mov qword ptr [rsp + 32], r8",
+                "mov qword ptr [rsp + 40], r9",
+                "test al, al",
+                "je 2f",
+                "movaps xmmword ptr [rsp + 48], xmm0",
+                "movaps xmmword ptr [rsp + 64], xmm1",
+                "movaps xmmword ptr [rsp + 80], xmm2",
+                "movaps xmmword ptr [rsp + 96], xmm3",
+                "movaps xmmword ptr [rsp + 112], xmm4",
+                "movaps xmmword ptr [rsp + 128], xmm5",
+                "movaps xmmword ptr [rsp + 144], xmm6",
+                "movaps xmmword ptr [rsp + 160], xmm7",
+                "2:",
+                concat!("mov dword ptr [rsp + 176], ", $fixed),
+                "mov dword ptr [rsp + 180], 48",
+                "lea rax, [rbp + 16]",
+                "mov qword ptr [rsp + 184], rax",
+                "mov qword ptr [rsp + 192], rsp",
+                concat!("lea ", $list, ", [rsp + 176]"),
+                "mov r10, qword ptr [rbp + 8]",
+                "lea r11, [rbp + 8]",
+                "mov eax, {index}",
+                "call {forward}",
+                "leave",
+                "ret",
+                index = const $function as usize,
+                forward = sym $crate::arch::forward,
+            )
+        }
+    };
+}
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {entry_1, entry_2, entry_3, entry_forward, entry_pass, entry_variadic};
+
+/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
+///
+/// Comes here by jump, with the function's index in eax, the return address in r10 and the stack pointer at entry in
+/// r11. Lays a `forward::Call` on the stack. The frame is described to unwinders: an exception of
+/// `operator new` passes through.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn forward() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, 144",
+        "mov qword ptr [rsp], rdi",
+        "mov qword ptr [rsp + 8], rsi",
+        "mov qword ptr [rsp + 16], rdx",
+        "mov qword ptr [rsp + 24], rcx",
+        "mov qword ptr [rsp + 32], r8",
+        "mov qword ptr [rsp + 40], r9",
+        "mov qword ptr [rsp + 48], rax",
+        "mov qword ptr [rsp + 56], r10",
+        "mov qword ptr [rsp + 64], r11",
+        "mov rdi, rsp",
+        "call {enter}",
+        "mov r10, rax",
+        "mov rdi, qword ptr [rsp]",
+        "mov rsi, qword ptr [rsp + 8]",
+        "mov rdx, qword ptr [rsp + 16]",
+        "mov rcx, qword ptr [rsp + 24]",
+        "mov r8, qword ptr [rsp + 32]",
+        "mov r9, qword ptr [rsp + 40]",
+        "call r10",
+        ".globl heapwire_forwarded",
+        ".hidden heapwire_forwarded",
+        "heapwire_forwarded:",
+        "mov rdi, rsp",
+        "mov rsi, rax",
+        "call {leave}",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        enter = sym crate::forward::enter,
+        leave = sym crate::forward::leave,
+    )
+}
+
+/// Where [`forward`]'s real functions return to: what a hook sees as caller when a real function ends in a jump.
+#[cfg(not(any(loom, test)))]
+pub(crate) fn forwarded() -> usize {
+    let address;
+    // SAFETY: computes an address, reads nothing.
+    unsafe {
+        core::arch::asm!(
+            "lea {address}, [rip + heapwire_forwarded]",
+            address = out(reg) address,
+            options(nostack, preserves_flags, nomem),
+        );
+    }
+    address
+}
+
+/// Calls `process::before` with the index in r11d, and jumps to the function it names with all
+/// arguments as they were. Nothing of ours is on the stack then.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn pass() {
+    core::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "push rax",
+        "mov rdx, rdi",
+        "mov edi, r11d",
+        "mov rsi, qword ptr [rsp + 56]",
+        "call {before}",
+        "mov r11, rax",
+        "pop rax",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp r11",
+        before = sym crate::process::before,
+    )
+}
+
+/// What [`pass`] jumps to where the real function does not exist: gives -1 and does nothing.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn missing() {
+    core::arch::naked_asm!("mov rax, -1", "ret")
+}

@@ -1,0 +1,99 @@
+//! What the kernel tells a new process image, read before any libc is ready: the auxiliary vector and the environment.
+
+use crate::sys;
+
+/// The file with the zero-terminated `path`, given to `take` piece by piece until it says stop.
+pub(crate) fn each_piece(path: &[u8], buffer: &mut [u8], mut take: impl FnMut(&[u8]) -> bool) {
+    let Ok(fd) = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
+        return;
+    };
+    while let Ok(length) = sys::read(fd, buffer) {
+        match buffer.get(..length) {
+            Some(piece) if !piece.is_empty() && take(piece) => {}
+            _ => break,
+        }
+    }
+    sys::close(fd);
+}
+
+/// A value of the auxiliary vector.
+pub(crate) fn value(key: u64) -> Option<u64> {
+    let mut found = None;
+    let mut buffer = [0; 512]; // whole pairs
+    each_piece(b"/proc/self/auxv\0", &mut buffer, |piece| {
+        for pair in piece.as_chunks::<16>().0 {
+            let (words, _) = pair.as_chunks::<8>();
+            if let [tag, value] = words
+                && u64::from_ne_bytes(*tag) == key
+            {
+                found = Some(u64::from_ne_bytes(*value));
+            }
+        }
+        found.is_none()
+    });
+    found
+}
+
+/// Whether the program was started with the rights of another user than the one who started it.
+pub(crate) fn is_secure() -> bool {
+    sys::is_privileged() || value(libc::AT_SECURE).is_some_and(|secure| secure != 0)
+}
+
+/// Address of the loader's list for debuggers, found through the executable's own headers.
+pub(crate) fn debug_list() -> Option<usize> {
+    const DYNAMIC: u32 = 2;
+    const HEADERS: u32 = 6;
+    const DEBUG: usize = 21;
+    let headers = usize::try_from(value(libc::AT_PHDR)?).ok()?;
+    let count = usize::try_from(value(libc::AT_PHNUM)?).ok()?;
+    let size = usize::try_from(value(libc::AT_PHENT)?).ok()?;
+    let (mut bias, mut dynamic) = (0usize, None);
+    for at in (0..count).map(|index| headers.wrapping_add(index.wrapping_mul(size))) {
+        // SAFETY: the kernel gives the place, number and size of the program headers that it mapped.
+        let header: [u32; 2] = unsafe { core::ptr::with_exposed_provenance::<[u32; 2]>(at).read() };
+        let place = core::ptr::with_exposed_provenance::<usize>(at.wrapping_add(16));
+        // SAFETY: as before; `p_vaddr` is the third word of a 64-bit program header.
+        let address = unsafe { place.read() };
+        match header[0] {
+            HEADERS => bias = headers.wrapping_sub(address),
+            DYNAMIC => dynamic = Some(address),
+            _ => {}
+        }
+    }
+    let mut at = dynamic?.wrapping_add(bias);
+    for _ in 0..1000 {
+        // SAFETY: the executable's dynamic section is an array of pairs that ends with a zero tag.
+        let [tag, value] = unsafe { core::ptr::with_exposed_provenance::<[usize; 2]>(at).read() };
+        match tag {
+            0 => return None,
+            DEBUG => return Some(value),
+            _ => at = at.wrapping_add(size_of::<[usize; 2]>()),
+        }
+    }
+    None
+}
+
+/// The entries of the environment that start with `prefix`, one call of `take` each.
+///
+/// `getenv` does not answer yet when `.preinit_array` runs, so the kernel is asked. An entry longer than
+/// `room` is cut.
+pub(crate) fn environment(room: &mut [u8], prefix: &[u8], mut take: impl FnMut(&[u8])) {
+    let mut used = 0;
+    let mut buffer = [0; 512];
+    each_piece(b"/proc/self/environ\0", &mut buffer, |piece| {
+        for byte in piece {
+            if *byte == 0 {
+                if let Some(entry) = room.get(..used)
+                    && entry.starts_with(prefix)
+                {
+                    take(entry);
+                }
+                used = 0;
+            } else if let Some(place) = room.get_mut(used) {
+                *place = *byte;
+                used = used.wrapping_add(1);
+            }
+        }
+        true
+    });
+}

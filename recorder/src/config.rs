@@ -1,0 +1,222 @@
+//! What the user asked for, read once from the environment.
+
+use crate::auxiliary;
+use crate::cell::StartCell;
+use crate::sys;
+use crate::text::Text;
+
+/// Longest path, with its zero byte.
+pub(crate) const PATH: usize = 4096;
+const OPTIONS: usize = 256;
+
+/// Where the trace goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Nowhere: nothing is recorded.
+    Nothing,
+    /// To a file, whose name may hold %p and %e.
+    File,
+    /// To a descriptor that is open already.
+    Descriptor(i32),
+}
+
+/// The settings. Stored when the first image starts; a forked child has the same.
+pub(crate) struct Config {
+    pub(crate) target: Target,
+    /// Whether records are dropped rather than waited for.
+    pub(crate) drops: bool,
+    /// How long a frame waits for a slow reader.
+    pub(crate) wait_milliseconds: u64,
+    /// Whether payloads are summed.
+    pub(crate) sums: bool,
+    path: [u8; PATH],
+    path_length: usize,
+    options: [u8; OPTIONS],
+    options_length: usize,
+}
+
+/// The settings of this process.
+pub(crate) static CONFIG: StartCell<Config> = StartCell::new(Config::NOTHING);
+
+impl Config {
+    const NOTHING: Self = Self {
+        target: Target::Nothing,
+        drops: false,
+        wait_milliseconds: 10_000,
+        sums: false,
+        path: [0; PATH],
+        path_length: 0,
+        options: [0; OPTIONS],
+        options_length: 0,
+    };
+
+    /// The absolute path as given, before %p and %e are filled in.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.path.get(..self.path_length).unwrap_or_default()
+    }
+
+    /// Whether each process image has a file of its own.
+    pub(crate) fn is_per_process(&self) -> bool {
+        self.path().windows(2).any(|pair| pair == b"%p")
+    }
+
+    /// The settings as text.
+    pub(crate) fn options(&self) -> &[u8] {
+        self.options.get(..self.options_length).unwrap_or_default()
+    }
+
+    /// Reads the environment into `self`, using `room` for one entry at a time.
+    pub(crate) fn read(&mut self, room: &mut [u8]) {
+        if auxiliary::is_secure() {
+            return; // the environment may be another user's
+        }
+        auxiliary::environment(room, b"HEAPWIRE_", |entry| self.take(entry));
+    }
+
+    fn take(&mut self, entry: &[u8]) {
+        let mut parts = entry.splitn(2, |byte| *byte == b'=');
+        let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
+            return;
+        };
+        match key {
+            b"HEAPWIRE_OUT" => self.take_target(value),
+            b"HEAPWIRE_ON_FULL" => self.drops = value == b"drop",
+            b"HEAPWIRE_SUM" => self.sums = value == b"1",
+            b"HEAPWIRE_WAIT" => {
+                if let Some(seconds) = number(value) {
+                    self.wait_milliseconds = u64::from(seconds).saturating_mul(1000);
+                }
+            }
+            _ => return,
+        }
+        if key != b"HEAPWIRE_OUT" {
+            self.remember_option(entry);
+        }
+    }
+
+    fn remember_option(&mut self, entry: &[u8]) {
+        let mut text = Text::new(
+            self.options
+                .get_mut(self.options_length..)
+                .unwrap_or_default(),
+        );
+        if entry.len() < text.left() {
+            if self.options_length != 0 {
+                text.push(b" ");
+            }
+            text.push(entry);
+            self.options_length = self.options_length.wrapping_add(text.bytes().len());
+        }
+    }
+
+    fn take_target(&mut self, value: &[u8]) {
+        if value.is_empty() {
+            return;
+        }
+        if let Some(fd) = descriptor(value) {
+            self.target = Target::Descriptor(fd);
+            return;
+        }
+        let mut length = 0;
+        if value.first() != Some(&b'/') {
+            // Relative to where the program begins, wherever it goes later.
+            let Ok(with_end) = sys::current_folder(&mut self.path) else {
+                return;
+            };
+            length = with_end.saturating_sub(1);
+            if let Some(place) = self.path.get_mut(length) {
+                *place = b'/';
+                length = length.wrapping_add(1);
+            }
+        }
+        let mut text = Text::new(self.path.get_mut(length..).unwrap_or_default());
+        if value.len() < text.left() {
+            text.push(value);
+            self.path_length = length.wrapping_add(value.len());
+            self.target = Target::File;
+        }
+    }
+}
+
+/// The descriptor that a target names, if it names one.
+fn descriptor(value: &[u8]) -> Option<i32> {
+    match value {
+        b"/dev/stdout" => Some(1),
+        b"/dev/stderr" => Some(2),
+        _ => {
+            let digits = value
+                .strip_prefix(b"fd:")
+                .or_else(|| value.strip_prefix(b"/proc/self/fd/"))
+                .or_else(|| value.strip_prefix(b"/dev/fd/"))?;
+            i32::try_from(number(digits)?).ok()
+        }
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u32, |value, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Config, Target};
+
+    fn taken(entries: &[&[u8]]) -> Config {
+        let mut config = Config::NOTHING;
+        entries.iter().for_each(|entry| config.take(entry));
+        config
+    }
+
+    #[test]
+    fn descriptors_are_known_by_all_their_names() {
+        for (value, fd) in [
+            (&b"fd:3"[..], 3),
+            (b"/proc/self/fd/10", 10),
+            (b"/dev/fd/2", 2),
+            (b"/dev/stdout", 1),
+            (b"/dev/stderr", 2),
+        ] {
+            let entry = [b"HEAPWIRE_OUT=", value].concat();
+            assert_eq!(taken(&[&entry]).target, Target::Descriptor(fd));
+        }
+    }
+
+    #[test]
+    fn a_path_becomes_absolute_and_says_whether_it_is_per_process() {
+        let config = taken(&[b"HEAPWIRE_OUT=/tmp/%e.%p.hwt"]);
+        assert_eq!(
+            (config.target, config.path()),
+            (Target::File, &b"/tmp/%e.%p.hwt"[..])
+        );
+        assert!(config.is_per_process());
+        let config = taken(&[b"HEAPWIRE_OUT=x=y.hwt"]);
+        let here = std::env::current_dir().unwrap().join("x=y.hwt");
+        assert_eq!(config.path(), here.as_os_str().as_encoded_bytes());
+        assert!(!config.is_per_process());
+    }
+
+    #[test]
+    fn nothing_is_recorded_without_a_target() {
+        assert_eq!(taken(&[b"HEAPWIRE_OUT="]).target, Target::Nothing);
+        assert_eq!(taken(&[b"HEAPWIRE_SUM=1"]).target, Target::Nothing);
+        let too_long = [&b"HEAPWIRE_OUT=/"[..], &[b'a'; super::PATH]].concat();
+        assert_eq!(taken(&[&too_long]).target, Target::Nothing);
+    }
+
+    #[test]
+    fn options_are_kept_for_the_declaration() {
+        let config = taken(&[
+            b"HEAPWIRE_WAIT=3",
+            b"HEAPWIRE_ON_FULL=drop",
+            b"HEAPWIRE_NEW=1",
+        ]);
+        assert_eq!(config.options(), b"HEAPWIRE_WAIT=3 HEAPWIRE_ON_FULL=drop");
+        assert!(config.drops && config.wait_milliseconds == 3000 && !config.sums);
+    }
+}

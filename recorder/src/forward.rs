@@ -1,0 +1,349 @@
+//! Hooks that do something before and after the real function: `calloc` and the aligned ones, C++'s operators, the
+//! functions that allocate for their caller, `dlclose`, `fork`.
+
+use crate::arch::{self, entry_forward, entry_variadic};
+use crate::event::Event;
+use crate::function::{Function, Role};
+use crate::heap::{self, NO_SIZE};
+use crate::helped::{Note, Purpose};
+use crate::lane::{self, Lane};
+use crate::{image, modules, next};
+use heapwire_format::{Family, Op, flag};
+
+/// One forwarded call, laid out by `arch::forward` on the stack of the caller.
+#[repr(C)]
+pub(crate) struct Call {
+    arguments: [usize; 6],
+    index: usize,
+    pc: usize,
+    sp: usize,
+    /// What was noted before this call; written by `enter`.
+    outer: Saved,
+}
+
+/// A note in a form without padding that could be read uninitialised: the whole is written by `enter`.
+type Saved = core::mem::MaybeUninit<(bool, Option<Note>)>;
+
+const _: () = assert!(
+    size_of::<Call>() <= 144,
+    "the place that arch::forward leaves on the stack"
+);
+
+/// Before the real function; gives its address.
+///
+/// # Safety
+///
+/// `call` is the one that `arch::forward` has laid out.
+pub(crate) unsafe extern "C" fn enter(call: *mut Call) -> usize {
+    // SAFETY: `arch::forward` passes its own frame, which nobody else refers to.
+    let call = unsafe { &mut *call };
+    call.outer.write((false, None));
+    let Some(function) = Function::at(call.index) else {
+        return arch::missing as *const () as usize;
+    };
+    let real = match next::known(function) {
+        Some(real) => real,
+        None => match find(function) {
+            Some(real) => real,
+            None => return arch::missing as *const () as usize,
+        },
+    };
+    if next::known(Function::Malloc).is_some()
+        && let Some(lane) = lane::current()
+    {
+        prepare(lane, function, real, call);
+    }
+    real
+}
+
+#[cold]
+fn find(function: Function) -> Option<usize> {
+    if next::known(Function::Malloc).is_none() && !image::prepare() {
+        image::count_early();
+        return next::find_now(function).or_else(|| next::find_now(stand_in(function)));
+    }
+    next::known(function)
+        .or_else(|| next::look_up_again(function))
+        .or_else(|| next::known(stand_in(function)))
+}
+
+/// What does the same where nothing else is there: an operator without C++'s library.
+fn stand_in(function: Function) -> Function {
+    match function.role() {
+        Role::Allocate { .. } => Function::Malloc,
+        Role::Release { .. } => Function::Free,
+        _ => function,
+    }
+}
+
+fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call) {
+    let at = heap::Call {
+        pc: call.pc,
+        sp: call.sp,
+    };
+    let around = lane.helped.for_call(call.pc, call.sp);
+    let purpose = match function.role() {
+        Role::Own => return,
+        Role::Fork => return,
+        Role::Unload => {
+            if let Some(image) = image::current() {
+                image.modules.before_unload(lane);
+            }
+            return;
+        }
+        Role::Release { family, size } => {
+            let [block, ..] = call.arguments;
+            if block == 0 {
+                return;
+            }
+            let size = size.and_then(|index| call.arguments.get(index));
+            heap::released(
+                lane,
+                block,
+                size.map_or(NO_SIZE, |size| *size as u64),
+                family,
+                at,
+            );
+            Purpose::Release { ptr: block }
+        }
+        role => allocation_of(role, &call.arguments),
+    };
+    // A function that is called on behalf of another is called on behalf of the other's caller.
+    let (purpose, pc) = match (around, purpose) {
+        (
+            Some(Note {
+                purpose: Purpose::Help,
+                pc,
+                ..
+            }),
+            Purpose::Allocate { size, family, .. },
+        ) => (
+            Purpose::Allocate {
+                size,
+                family,
+                helped: true,
+            },
+            pc,
+        ),
+        (
+            Some(Note {
+                purpose: outer @ Purpose::Allocate { .. },
+                pc,
+                taken: false,
+                ..
+            }),
+            _,
+        ) => (outer, pc),
+        (
+            Some(Note {
+                purpose: Purpose::Help,
+                pc,
+                ..
+            }),
+            _,
+        ) => (purpose, pc),
+        _ => (purpose, call.pc),
+    };
+    let (low, high) = inner_code(function, real);
+    call.outer.write((true, lane.helped.get()));
+    lane.helped.set(Some(Note {
+        sp: call.sp,
+        pc,
+        purpose,
+        low,
+        high,
+        taken: false,
+    }));
+}
+
+fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
+    let [first, second, third, ..] = *arguments;
+    let (size, family, helped) = match role {
+        Role::Allocate { family, size } => {
+            let size = arguments.get(size).copied().unwrap_or(0);
+            let is_operator = !matches!(family, Family::Malloc | Family::Aligned);
+            (size, family, is_operator)
+        }
+        Role::AllocateProduct => (
+            first.checked_mul(second).unwrap_or(usize::MAX),
+            Family::Malloc,
+            false,
+        ),
+        Role::AllocateInto => (third, Family::Aligned, false),
+        _ => return Purpose::Help,
+    };
+    Purpose::Allocate {
+        size,
+        family,
+        helped,
+    }
+}
+
+/// Where calls come from that the real function makes for its caller.
+///
+/// For an operator this is its own code: what the rest of its library allocates while it throws is not the block. The functions of
+/// the libc allocate in others of the libc.
+fn inner_code(function: Function, real: usize) -> (usize, usize) {
+    let own = (real, next::end_of_code(function, real));
+    match function.role() {
+        Role::Help | Role::AllocateProduct | Role::AllocateInto => {
+            modules::range_of(real).unwrap_or(own)
+        }
+        _ => own,
+    }
+}
+
+/// After the real function gave `result`; gives what the caller gets.
+///
+/// # Safety
+///
+/// As for `enter`, which was called before.
+pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
+    // SAFETY: as in `enter`.
+    let call = unsafe { &mut *call };
+    let Some(function) = Function::at(call.index) else {
+        return result;
+    };
+    let Some(lane) = (next::known(Function::Malloc).is_some())
+        .then(lane::current)
+        .flatten()
+    else {
+        return result;
+    };
+    match function.role() {
+        Role::Fork => forked(lane, result, call.pc),
+        Role::Unload => {
+            if let Some(image) = image::current() {
+                image.modules.after_unload(lane);
+            }
+        }
+        role => {
+            // SAFETY: `enter` has written it.
+            let (is_noted, outer) = unsafe { call.outer.assume_init() };
+            if is_noted {
+                finish(lane, role, outer, result, call);
+            }
+        }
+    }
+    result
+}
+
+/// Records what no hook inside has recorded, and puts the note of the call around back.
+fn finish(lane: &Lane, role: Role, outer: Option<Note>, result: usize, call: &Call) {
+    let Some(note) = lane.helped.get() else {
+        return;
+    };
+    lane.helped.set(outer);
+    let Purpose::Allocate {
+        size,
+        family,
+        helped,
+    } = note.purpose
+    else {
+        return;
+    };
+    if role == Role::Help {
+        return;
+    }
+    if !note.taken {
+        let block = match role {
+            Role::AllocateInto => block_behind(result, call.arguments),
+            _ => result,
+        };
+        let flags = family as u8 | if helped { flag::HELPED } else { 0 };
+        heap::append_allocation(lane, block, size, flags, note.pc);
+        if block == 0 {
+            return;
+        }
+    }
+    // The call around made the same block.
+    if let Some(Note {
+        purpose: Purpose::Allocate { .. },
+        ..
+    }) = outer
+        && note.pc != call.pc
+    {
+        lane.helped.take();
+    }
+}
+
+/// The block that `posix_memalign` has stored, if it succeeded.
+fn block_behind(result: usize, [place, ..]: [usize; 6]) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "the result is an int")]
+    let error = result as u32;
+    if error != 0 {
+        return 0;
+    }
+    // SAFETY: it succeeded, so it has just stored a pointer there.
+    unsafe { core::ptr::with_exposed_provenance::<usize>(place).read() }
+}
+
+/// In the parent: a child was made. In the child nothing is to be done: its first call finds the image wiped.
+fn forked(lane: &Lane, result: usize, pc: usize) {
+    #[expect(clippy::cast_possible_truncation, reason = "a pid is an int")]
+    let pid = (result as u32).cast_signed();
+    if pid > 0 && !lane.is_wiped() {
+        let event = Event::of(Op::FORK, u64::from(pid.cast_unsigned()), 0);
+        lane.append(event.with_pc(pc, modules::base_of(lane, pc)));
+    }
+}
+
+entry_forward!(calloc, Function::Calloc);
+entry_forward!(memalign, Function::Memalign);
+entry_forward!(aligned_alloc, Function::AlignedAlloc);
+entry_forward!(posix_memalign, Function::PosixMemalign);
+entry_forward!(valloc, Function::Valloc);
+entry_forward!(pvalloc, Function::Pvalloc);
+entry_forward!(_Znwm, Function::NewPlain);
+entry_forward!(_ZnwmRKSt9nothrow_t, Function::NewNothrow);
+entry_forward!(_ZnwmSt11align_val_t, Function::NewAlign);
+entry_forward!(
+    _ZnwmSt11align_val_tRKSt9nothrow_t,
+    Function::NewAlignNothrow
+);
+entry_forward!(_Znam, Function::ArrayPlain);
+entry_forward!(_ZnamRKSt9nothrow_t, Function::ArrayNothrow);
+entry_forward!(_ZnamSt11align_val_t, Function::ArrayAlign);
+entry_forward!(
+    _ZnamSt11align_val_tRKSt9nothrow_t,
+    Function::ArrayAlignNothrow
+);
+entry_forward!(_ZdlPv, Function::DeletePlain);
+entry_forward!(_ZdlPvRKSt9nothrow_t, Function::DeleteNothrow);
+entry_forward!(_ZdlPvm, Function::DeleteSized);
+entry_forward!(_ZdlPvSt11align_val_t, Function::DeleteAlign);
+entry_forward!(
+    _ZdlPvSt11align_val_tRKSt9nothrow_t,
+    Function::DeleteAlignNothrow
+);
+entry_forward!(_ZdlPvmSt11align_val_t, Function::DeleteSizedAlign);
+entry_forward!(_ZdaPv, Function::DeleteArray);
+entry_forward!(_ZdaPvRKSt9nothrow_t, Function::DeleteArrayNothrow);
+entry_forward!(_ZdaPvm, Function::DeleteArraySized);
+entry_forward!(_ZdaPvSt11align_val_t, Function::DeleteArrayAlign);
+entry_forward!(
+    _ZdaPvSt11align_val_tRKSt9nothrow_t,
+    Function::DeleteArrayAlignNothrow
+);
+entry_forward!(_ZdaPvmSt11align_val_t, Function::DeleteArraySizedAlign);
+entry_forward!(strdup, Function::Strdup);
+entry_forward!(__strdup, Function::StrdupOld);
+entry_forward!(strndup, Function::Strndup);
+entry_forward!(__strndup, Function::StrndupOld);
+entry_forward!(wcsdup, Function::Wcsdup);
+entry_forward!(vasprintf, Function::Vasprintf);
+entry_forward!(__vasprintf_chk, Function::VasprintfChecked);
+entry_variadic!(asprintf, Function::Vasprintf, "16", "rdx");
+entry_variadic!(__asprintf_chk, Function::VasprintfChecked, "24", "rcx");
+entry_forward!(getline, Function::Getline);
+entry_forward!(getdelim, Function::Getdelim);
+entry_forward!(__getdelim, Function::GetdelimOld);
+entry_forward!(realpath, Function::Realpath);
+entry_forward!(__realpath_chk, Function::RealpathChecked);
+entry_forward!(canonicalize_file_name, Function::CanonicalizeFileName);
+entry_forward!(getcwd, Function::Getcwd);
+entry_forward!(__getcwd_chk, Function::GetcwdChecked);
+entry_forward!(get_current_dir_name, Function::GetCurrentDirName);
+entry_forward!(dlclose, Function::Dlclose);
+entry_forward!(fork, Function::Fork);
+entry_forward!(_Fork, Function::ForkOnly);

@@ -1,0 +1,186 @@
+//! The one table of the functions that we stand in for or call, and of what each means for the heap.
+#![forbid(unsafe_code)]
+
+use heapwire_format::Family;
+
+/// A symbol name, padded with zeroes. Bytes, not a reference: a table of references would need
+/// relocation, and hooks can run before there was any.
+pub(crate) type Name = [u8; 40];
+
+const fn name(text: &str) -> Name {
+    let (mut out, bytes, mut at) = ([0; 40], text.as_bytes(), 0);
+    while at < bytes.len() {
+        out[at] = bytes[at];
+        at += 1;
+    }
+    out
+}
+
+/// What a forwarded call does to the heap, and which arguments say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Has a hook of its own, or is only called.
+    Own,
+    /// Returns a block of the size in argument `size`.
+    Allocate { family: Family, size: usize },
+    /// Returns a block of the size in argument 0 times argument 1.
+    AllocateProduct,
+    /// Stores a block in the pointer of argument 0 and returns 0.
+    AllocateInto,
+    /// Releases argument 0; `size` is the argument that gives its size, if one does.
+    Release { family: Family, size: Option<usize> },
+    /// Allocates on behalf of its caller, by calls of `malloc` and its kin.
+    Help,
+    /// May unmap a module.
+    Unload,
+    /// Makes a child process.
+    Fork,
+}
+
+macro_rules! functions {
+    ($($variant:ident $text:literal $role:expr;)*) => {
+        /// A function that we stand in for or call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Function { $($variant,)* }
+
+        /// How many there are.
+        pub(crate) const COUNT: usize = [$(Function::$variant,)*].len();
+
+        const ALL: [Function; COUNT] = [$(Function::$variant,)*];
+
+        impl Function {
+            pub(crate) const NAMES: [Name; COUNT] = [$(name($text),)*];
+
+            /// The function with this index in the table.
+            pub(crate) fn at(index: usize) -> Option<Self> {
+                ALL.get(index).copied()
+            }
+
+            pub(crate) fn role(self) -> Role {
+                match self { $(Self::$variant => $role,)* }
+            }
+        }
+    };
+}
+
+use Family::{Aligned, New, NewAligned, NewArray, NewArrayAligned};
+use Role::{Allocate, AllocateInto, AllocateProduct, Fork, Help, Own, Release, Unload};
+
+const fn new(family: Family) -> Role {
+    Allocate { family, size: 0 }
+}
+
+const fn delete(family: Family) -> Role {
+    Release { family, size: None }
+}
+
+const fn sized_delete(family: Family) -> Role {
+    Release {
+        family,
+        size: Some(1),
+    }
+}
+
+functions! {
+    Malloc "malloc" Own;
+    Free "free" Own;
+    Realloc "realloc" Own;
+    Reallocarray "reallocarray" Own;
+    Cfree "cfree" Own;
+    FreeSized "free_sized" Own;
+    FreeAlignedSized "free_aligned_sized" Own;
+    Calloc "calloc" AllocateProduct;
+    Memalign "memalign" Allocate { family: Aligned, size: 1 };
+    AlignedAlloc "aligned_alloc" Allocate { family: Aligned, size: 1 };
+    PosixMemalign "posix_memalign" AllocateInto;
+    Valloc "valloc" Allocate { family: Aligned, size: 0 };
+    Pvalloc "pvalloc" Allocate { family: Aligned, size: 0 };
+    NewPlain "_Znwm" new(New);
+    NewNothrow "_ZnwmRKSt9nothrow_t" new(New);
+    NewAlign "_ZnwmSt11align_val_t" new(NewAligned);
+    NewAlignNothrow "_ZnwmSt11align_val_tRKSt9nothrow_t" new(NewAligned);
+    ArrayPlain "_Znam" new(NewArray);
+    ArrayNothrow "_ZnamRKSt9nothrow_t" new(NewArray);
+    ArrayAlign "_ZnamSt11align_val_t" new(NewArrayAligned);
+    ArrayAlignNothrow "_ZnamSt11align_val_tRKSt9nothrow_t" new(NewArrayAligned);
+    DeletePlain "_ZdlPv" delete(New);
+    DeleteNothrow "_ZdlPvRKSt9nothrow_t" delete(New);
+    DeleteSized "_ZdlPvm" sized_delete(New);
+    DeleteAlign "_ZdlPvSt11align_val_t" delete(NewAligned);
+    DeleteAlignNothrow "_ZdlPvSt11align_val_tRKSt9nothrow_t" delete(NewAligned);
+    DeleteSizedAlign "_ZdlPvmSt11align_val_t" sized_delete(NewAligned);
+    DeleteArray "_ZdaPv" delete(NewArray);
+    DeleteArrayNothrow "_ZdaPvRKSt9nothrow_t" delete(NewArray);
+    DeleteArraySized "_ZdaPvm" sized_delete(NewArray);
+    DeleteArrayAlign "_ZdaPvSt11align_val_t" delete(NewArrayAligned);
+    DeleteArrayAlignNothrow "_ZdaPvSt11align_val_tRKSt9nothrow_t" delete(NewArrayAligned);
+    DeleteArraySizedAlign "_ZdaPvmSt11align_val_t" sized_delete(NewArrayAligned);
+    Strdup "strdup" Help;
+    StrdupOld "__strdup" Help;
+    Strndup "strndup" Help;
+    StrndupOld "__strndup" Help;
+    Wcsdup "wcsdup" Help;
+    Vasprintf "vasprintf" Help;
+    VasprintfChecked "__vasprintf_chk" Help;
+    Getline "getline" Help;
+    Getdelim "getdelim" Help;
+    GetdelimOld "__getdelim" Help;
+    Realpath "realpath" Help;
+    RealpathChecked "__realpath_chk" Help;
+    CanonicalizeFileName "canonicalize_file_name" Help;
+    Getcwd "getcwd" Help;
+    GetcwdChecked "__getcwd_chk" Help;
+    GetCurrentDirName "get_current_dir_name" Help;
+    Dlclose "dlclose" Unload;
+    Fork "fork" Fork;
+    ForkOnly "_Fork" Fork;
+    Exit "_exit" Own;
+    ExitC "_Exit" Own;
+    QuickExit "quick_exit" Own;
+    Execve "execve" Own;
+    Execv "execv" Own;
+    Execvp "execvp" Own;
+    Execvpe "execvpe" Own;
+    Execl "execl" Own;
+    Execlp "execlp" Own;
+    Execle "execle" Own;
+    Fexecve "fexecve" Own;
+    Execveat "execveat" Own;
+    Mtrace "mtrace" Own;
+    Muntrace "muntrace" Own;
+    ClockGettime "clock_gettime" Own;
+    GnuLibcVersion "gnu_get_libc_version" Own;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNT, Function, Role};
+
+    #[test]
+    fn every_name_is_whole_and_there_once() {
+        for (at, name) in Function::NAMES.iter().enumerate() {
+            assert_eq!(
+                name.last(),
+                Some(&0),
+                "a name that fills its place has lost its end"
+            );
+            assert!(!Function::NAMES[..at].contains(name));
+        }
+        assert_eq!(Function::at(COUNT), None);
+        assert_eq!(Function::at(0), Some(Function::Malloc));
+    }
+
+    #[test]
+    fn sizes_stand_where_the_prototypes_have_them() {
+        let size_of = |function: Function| match function.role() {
+            Role::Allocate { size, .. } => Some(size),
+            Role::Release { size, .. } => size,
+            _ => None,
+        };
+        assert_eq!(size_of(Function::Memalign), Some(1));
+        assert_eq!(size_of(Function::NewAlign), Some(0));
+        assert_eq!(size_of(Function::DeleteSizedAlign), Some(1));
+        assert_eq!(size_of(Function::DeletePlain), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! From what a hook saw to events: allocated, released, moved, failed.
+
+use crate::event::Event;
+use crate::helped::{Note, Purpose};
+use crate::lane::Lane;
+use crate::modules;
+use heapwire_format::{Family, Op, flag};
+
+/// No size was given with a release; a product that overflows.
+pub(crate) const NO_SIZE: u64 = u64::MAX;
+
+/// Where a hook was called from.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    /// Return address.
+    pub(crate) pc: usize,
+    /// Stack pointer at entry.
+    pub(crate) sp: usize,
+}
+
+/// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.
+#[inline]
+pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
+    if lane.helped.is_above(call.sp) {
+        return allocated_inside(lane, block, size, call);
+    }
+    append_allocation(lane, block, size, Family::Malloc as u8, call.pc);
+}
+
+#[cold]
+fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
+    let (size, flags, pc) = match lane.helped.for_call(call.pc, call.sp) {
+        Some(Note {
+            purpose: Purpose::Help,
+            pc,
+            ..
+        }) => (size, flag::HELPED, pc),
+        Some(Note {
+            purpose:
+                Purpose::Allocate {
+                    size,
+                    family,
+                    helped,
+                },
+            pc,
+            taken: false,
+            ..
+        }) => {
+            if block != 0 {
+                lane.helped.take();
+            }
+            (
+                size,
+                family as u8 | if helped { flag::HELPED } else { 0 },
+                pc,
+            )
+        }
+        _ => (size, Family::Malloc as u8, call.pc),
+    };
+    append_allocation(lane, block, size, flags, pc);
+}
+
+/// An allocation, or the failure of one where `block` is null.
+#[inline]
+pub(crate) fn append_allocation(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) {
+    let op = if block == 0 {
+        Op::ALLOCATION_FAILED
+    } else {
+        Op::ALLOCATED
+    };
+    let base = modules::base_of(lane, pc);
+    lane.append(Event {
+        op,
+        flags,
+        ptr: block as u64,
+        size: size as u64,
+        pc: pc as u64,
+        base,
+    });
+}
+
+/// A release that is about to happen. `size` as in the format.
+#[inline]
+pub(crate) fn released(lane: &Lane, block: usize, size: u64, family: Family, call: Call) {
+    if lane.helped.is_above(call.sp)
+        && let Some(note) = lane.helped.for_call(call.pc, call.sp)
+        && note.purpose == (Purpose::Release { ptr: block })
+    {
+        return; // recorded by the hook outside
+    }
+    let base = modules::base_of(lane, call.pc);
+    lane.append(Event {
+        op: Op::RELEASED,
+        flags: family as u8,
+        ptr: block as u64,
+        size,
+        pc: call.pc as u64,
+        base,
+    });
+}
+
+/// A `realloc` in progress: its first half is recorded.
+#[derive(Clone, Copy)]
+pub(crate) struct Resizing {
+    block: usize,
+    size: usize,
+    flags: u8,
+    pc: usize,
+    base: u64,
+}
+
+/// The first half of a `realloc` of `block` (not null), before the real call.
+pub(crate) fn resizing(lane: &Lane, block: usize, size: usize, call: Call) -> Resizing {
+    let (pc, flags) = match lane.helped.for_call(call.pc, call.sp) {
+        Some(Note {
+            purpose: Purpose::Help,
+            pc,
+            ..
+        }) => (pc, flag::HELPED),
+        _ => (call.pc, 0),
+    };
+    let base = modules::base_of(lane, pc);
+    let resizing = Resizing {
+        block,
+        size,
+        flags,
+        pc,
+        base,
+    };
+    resizing.append(lane, Op::REALLOC_OLD, block);
+    resizing
+}
+
+impl Resizing {
+    /// The second half, after the real call gave `result`.
+    pub(crate) fn done(self, lane: &Lane, result: usize) {
+        match (result, self.size) {
+            (0, 0) => self.append(lane, Op::REALLOC_FREED, self.block),
+            (0, _) => self.append(lane, Op::REALLOC_FAILED, self.block),
+            (new, _) => self.append(lane, Op::REALLOC_NEW, new),
+        }
+    }
+
+    fn append(self, lane: &Lane, op: Op, block: usize) {
+        lane.append(Event {
+            op,
+            flags: self.flags,
+            ptr: block as u64,
+            size: self.size as u64,
+            pc: self.pc as u64,
+            base: self.base,
+        });
+    }
+}

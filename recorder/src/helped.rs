@@ -1,0 +1,202 @@
+//! The caller that is helped: functions that allocate for their caller report the caller's line.
+//!
+//! `operator new`, `strdup` and the like call `malloc` inside. Their hook leaves here who called and how deep the stack was;
+//! the hook of `malloc` inside uses it if its own frame is deeper and its caller is the function that was
+//! forwarded to. Both must hold: an exception or a `longjmp` leaves the note behind, but not those two facts.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+use heapwire_format::Family;
+
+/// For whom a call is made, and what is to be said of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// One block of this size and family.
+    Allocate {
+        size: usize,
+        family: Family,
+        helped: bool,
+    },
+    /// Whatever is allocated is the caller's.
+    Help,
+    /// Block `ptr` is being released, and that is recorded.
+    Release { ptr: usize },
+}
+
+/// What the hook outside leaves for the hook inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// Stack pointer when the hook outside was entered.
+    pub(crate) sp: usize,
+    /// Its return address.
+    pub(crate) pc: usize,
+    pub(crate) purpose: Purpose,
+    /// Code that the inner call must come from.
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+    /// Whether a hook inside has recorded the block.
+    pub(crate) taken: bool,
+}
+
+/// One note, stored and read by the owning thread alone; atomics only because handlers of its signals do so too.
+pub(crate) struct Helped {
+    /// 0 = no note; stored last.
+    sp: AtomicUsize,
+    pc: AtomicUsize,
+    low: AtomicUsize,
+    high: AtomicUsize,
+    /// Size, or block.
+    value: AtomicUsize,
+    /// 0 help, 1 release, 2 allocate, 3 allocate on behalf of the caller; the family above.
+    kind: AtomicU32,
+    taken: AtomicU32,
+}
+
+const HELP: u32 = 0;
+const RELEASE: u32 = 1;
+const ALLOCATE: u32 = 2;
+const ALLOCATE_HELPED: u32 = 3;
+
+impl Helped {
+    /// Whether there may be a note for a hook entered with `sp`: all that the hot path asks.
+    #[inline]
+    pub(crate) fn is_above(&self, sp: usize) -> bool {
+        sp < self.sp.load(Relaxed)
+    }
+
+    /// The note, if it is for a hook that was entered with `sp` and returns to `pc`.
+    pub(crate) fn for_call(&self, pc: usize, sp: usize) -> Option<Note> {
+        let note = self.get()?;
+        let is_inside = sp < note.sp && (note.low..note.high).contains(&pc);
+        (is_inside || (sp < note.sp && pc == crate::forwarded())).then_some(note)
+    }
+
+    pub(crate) fn get(&self) -> Option<Note> {
+        let sp = self.sp.load(Relaxed);
+        if sp == 0 {
+            return None;
+        }
+        let (value, kind) = (self.value.load(Relaxed), self.kind.load(Relaxed));
+        let [low_kind, family, ..] = kind.to_le_bytes();
+        let purpose = match u32::from(low_kind) {
+            HELP => Purpose::Help,
+            RELEASE => Purpose::Release { ptr: value },
+            which => Purpose::Allocate {
+                size: value,
+                family: Family::from_flags(family),
+                helped: which == ALLOCATE_HELPED,
+            },
+        };
+        Some(Note {
+            sp,
+            pc: self.pc.load(Relaxed),
+            purpose,
+            low: self.low.load(Relaxed),
+            high: self.high.load(Relaxed),
+            taken: self.taken.load(Relaxed) != 0,
+        })
+    }
+
+    /// Leaves `note`, or takes away what is there.
+    pub(crate) fn set(&self, note: Option<Note>) {
+        self.clear();
+        let Some(note) = note else { return };
+        let (kind, value) = match note.purpose {
+            Purpose::Help => (HELP, 0),
+            Purpose::Release { ptr } => (RELEASE, ptr),
+            Purpose::Allocate {
+                size,
+                family,
+                helped,
+            } => {
+                let kind = if helped { ALLOCATE_HELPED } else { ALLOCATE };
+                (kind | (family as u32) << 8, size)
+            }
+        };
+        self.pc.store(note.pc, Relaxed);
+        self.low.store(note.low, Relaxed);
+        self.high.store(note.high, Relaxed);
+        self.value.store(value, Relaxed);
+        self.kind.store(kind, Relaxed);
+        self.taken.store(u32::from(note.taken), Relaxed);
+        self.sp.store(note.sp, Relaxed);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.sp.store(0, Relaxed);
+    }
+
+    pub(crate) fn take(&self) {
+        self.taken.store(1, Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Helped, Note, Purpose};
+    use heapwire_format::Family;
+
+    fn helped() -> Helped {
+        Helped {
+            sp: 0.into(),
+            pc: 0.into(),
+            low: 0.into(),
+            high: 0.into(),
+            value: 0.into(),
+            kind: 0.into(),
+            taken: 0.into(),
+        }
+    }
+
+    const NOTE: Note = Note {
+        sp: 1000,
+        pc: 5,
+        purpose: Purpose::Allocate {
+            size: 48,
+            family: Family::NewArray,
+            helped: true,
+        },
+        low: 100,
+        high: 200,
+        taken: false,
+    };
+
+    #[test]
+    fn a_note_comes_back_as_it_was_left() {
+        let cell = helped();
+        for purpose in [
+            NOTE.purpose,
+            Purpose::Help,
+            Purpose::Release { ptr: 7 },
+            Purpose::Allocate {
+                size: 0,
+                family: Family::Malloc,
+                helped: false,
+            },
+        ] {
+            let note = Note { purpose, ..NOTE };
+            cell.set(Some(note));
+            assert_eq!(cell.get(), Some(note));
+        }
+        cell.take();
+        assert!(cell.get().unwrap().taken);
+        cell.clear();
+        assert_eq!(cell.get(), None);
+    }
+
+    #[test]
+    fn it_is_for_deeper_frames_of_the_forwarded_function_only() {
+        let cell = helped();
+        assert_eq!(cell.for_call(150, 900), None);
+        cell.set(Some(NOTE));
+        assert!(cell.is_above(900) && !cell.is_above(1000));
+        assert_eq!(cell.for_call(150, 900), Some(NOTE));
+        assert_eq!(cell.for_call(200, 900), None, "another function");
+        assert_eq!(
+            cell.for_call(150, 1000),
+            None,
+            "a frame that is not deeper: the note is stale"
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! The hooks of `malloc`, `free`, `realloc` and their kin: each forwards and records, and no more.
+//!
+//! The order of the two is the whole point. A release is recorded *before* the real call: once the block is free, another
+//! thread can be given the same address, and its allocation must have a higher number. An allocation is recorded *after*.
+
+use crate::arch::{entry_1, entry_2, entry_3};
+use crate::function::Function;
+use crate::heap::{self, Call, NO_SIZE};
+use crate::{image, lane, next};
+use heapwire_format::Family;
+
+entry_1!(malloc, malloc_hook);
+entry_1!(free, free_hook);
+entry_1!(cfree, cfree_hook);
+entry_2!(realloc, realloc_hook);
+entry_2!(free_sized, free_sized_hook);
+entry_3!(free_aligned_sized, free_aligned_sized_hook);
+entry_3!(reallocarray, reallocarray_hook);
+
+/// The address to forward to, and whether anything can be recorded yet.
+#[inline]
+fn target(function: Function) -> (Option<usize>, bool) {
+    match next::known(function) {
+        Some(address) => (Some(address), true),
+        None => first_target(function),
+    }
+}
+
+#[cold]
+fn first_target(function: Function) -> (Option<usize>, bool) {
+    if image::prepare() {
+        return (next::known(function), true);
+    }
+    image::count_early();
+    (next::find_now(function), false)
+}
+
+/// Calls the C function at `address` with up to three word-sized arguments.
+///
+/// # Safety
+///
+/// A function with the C calling convention must be there whose word-sized arguments and result these are.
+#[inline]
+pub(crate) unsafe fn call(address: usize, [a, b, c]: [usize; 3]) -> usize {
+    // SAFETY: the caller vouches for the function; arguments that it does not take are ignored by the convention.
+    let real: extern "C" fn(usize, usize, usize) -> usize =
+        unsafe { core::mem::transmute(address) };
+    real(a, b, c)
+}
+
+extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
+    let (Some(real), can_record) = target(Function::Malloc) else {
+        return 0;
+    };
+    // SAFETY: the libc's `malloc`, or another that stands in for it.
+    let block = unsafe { call(real, [size, 0, 0]) };
+    if can_record && let Some(lane) = lane::current() {
+        heap::allocated(lane, block, size, Call { pc, sp });
+    }
+    block
+}
+
+extern "C" fn free_hook(block: usize, pc: usize, sp: usize) {
+    release(
+        block,
+        NO_SIZE,
+        Family::Malloc,
+        Function::Free,
+        Call { pc, sp },
+    );
+}
+
+extern "C" fn cfree_hook(block: usize, pc: usize, sp: usize) {
+    release(
+        block,
+        NO_SIZE,
+        Family::Malloc,
+        Function::Free,
+        Call { pc, sp },
+    );
+}
+
+/// Libcs before C23 have no `free_sized`; `free` does the same.
+extern "C" fn free_sized_hook(block: usize, size: usize, pc: usize, sp: usize) {
+    release(
+        block,
+        size as u64,
+        Family::Malloc,
+        Function::Free,
+        Call { pc, sp },
+    );
+}
+
+extern "C" fn free_aligned_sized_hook(
+    block: usize,
+    _alignment: usize,
+    size: usize,
+    pc: usize,
+    sp: usize,
+) {
+    release(
+        block,
+        size as u64,
+        Family::Aligned,
+        Function::Free,
+        Call { pc, sp },
+    );
+}
+
+#[inline]
+fn release(block: usize, size: u64, family: Family, function: Function, at: Call) {
+    if block == 0 {
+        return; // what the real function does with null is nothing
+    }
+    let (Some(real), can_record) = target(function) else {
+        return;
+    };
+    if can_record && let Some(lane) = lane::current() {
+        heap::released(lane, block, size, family, at);
+    }
+    // SAFETY: the libc's `free`, or another that stands in for it; the block is our caller's to release.
+    unsafe { call(real, [block, 0, 0]) };
+}
+
+extern "C" fn realloc_hook(block: usize, size: usize, pc: usize, sp: usize) -> usize {
+    resize(block, size, Call { pc, sp })
+}
+
+fn resize(block: usize, size: usize, at: Call) -> usize {
+    let (Some(real), can_record) = target(Function::Realloc) else {
+        return 0;
+    };
+    let lane = if can_record { lane::current() } else { None };
+    let resizing = lane
+        .filter(|_| block != 0)
+        .map(|lane| (lane, heap::resizing(lane, block, size, at)));
+    // SAFETY: the libc's `realloc`, or another that stands in for it; the block is our caller's.
+    let result = unsafe { call(real, [block, size, 0]) };
+    match (resizing, lane) {
+        (Some((lane, resizing)), _) => resizing.done(lane, result),
+        (None, Some(lane)) => heap::allocated(lane, result, size, at),
+        (None, None) => {}
+    }
+    result
+}
+
+extern "C" fn reallocarray_hook(
+    block: usize,
+    count: usize,
+    each: usize,
+    pc: usize,
+    sp: usize,
+) -> usize {
+    let at = Call { pc, sp };
+    if let Some(size) = count.checked_mul(each) {
+        return resize(block, size, at);
+    }
+    // The product overflows: the real function fails and says so in errno.
+    let lane = lane::current().filter(|_| next::known(Function::Malloc).is_some());
+    let resizing = lane
+        .filter(|_| block != 0)
+        .map(|lane| (lane, heap::resizing(lane, block, usize::MAX, at)));
+    let result = match target(Function::Reallocarray) {
+        // SAFETY: the libc's `reallocarray`.
+        (Some(real), _) => unsafe { call(real, [block, count, each]) },
+        (None, _) => match target(Function::Malloc) {
+            // A libc without it: `malloc` of more than there is fails the same way.
+            // SAFETY: the libc's `malloc`.
+            (Some(real), _) => unsafe { call(real, [usize::MAX, 0, 0]) },
+            (None, _) => 0,
+        },
+    };
+    match (resizing, lane) {
+        (Some((lane, resizing)), _) => resizing.done(lane, result),
+        (None, Some(lane)) => heap::allocated(lane, result, usize::MAX, at),
+        (None, None) => {}
+    }
+    result
+}

@@ -1,0 +1,249 @@
+//! One process image: what the recorder knows about itself between a start or fork and the end.
+//!
+//! It lies in memory that a forked child gets as zeroes (`MADV_WIPEONFORK`): the child finds no lane, no lock held by a
+//! thread that it does not have, and a state that says "not started", and begins a stream of its own at its first call. What
+//! must outlive a fork (settings, output, counter, looked-up functions) lies outside.
+
+use crate::config::CONFIG;
+use crate::lane::{self, Lane};
+use crate::output::OUTPUT;
+use crate::stream::Stream;
+use crate::sync::{AtomicU32, AtomicU64, Relaxed};
+use crate::{arch, modules, next, registry, start, sys};
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+/// Most lanes, and so most threads that record at the same time.
+pub(crate) const LANES: usize = 4096;
+
+/// See the module. All zero is a valid image that has not started.
+#[repr(C)]
+pub(crate) struct Image {
+    state: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// Stream tag.
+    pub(crate) tag: AtomicU32,
+    /// Threads so far.
+    pub(crate) threads: AtomicU32,
+    /// Frames so far.
+    pub(crate) frames: AtomicU32,
+    pub(crate) lost: AtomicU32,
+    pub(crate) void: AtomicU32,
+    pub(crate) settled: AtomicU64,
+    /// The file was at least this long: it holds our lanes.
+    pub(crate) file_floor: AtomicU64,
+    /// Not 0 while the reader does not read: nobody waits for it then.
+    pub(crate) is_stalled: AtomicU32,
+    ended: AtomicU32,
+    pub(crate) registry: registry::Registry,
+    pub(crate) modules: modules::Table,
+    pub(crate) stream: Stream,
+    lanes: [Lane; LANES],
+}
+
+const FRESH: u32 = 0;
+const STARTING: u32 = 1;
+const READY: u32 = 2;
+
+/// The image, once there is memory for it.
+static IMAGE: AtomicPtr<Image> = AtomicPtr::new(core::ptr::null_mut());
+
+/// `Cold → Starting → Recording → Off`, and from anywhere to `Off`. Nothing leaves `Off`.
+static LIFE: AtomicU32 = AtomicU32::new(0);
+const COLD: u32 = 0;
+const CLAIMED: u32 = 1;
+const RECORDING: u32 = 2;
+const OFF: u32 = 3;
+
+/// Calls that could not be recorded because they came before we were relocated or while we started.
+static EARLY: AtomicU32 = AtomicU32::new(0);
+
+/// The image, if it was ever started.
+#[inline]
+pub(crate) fn current() -> Option<&'static Image> {
+    // SAFETY: null, or memory that `allocate` mapped for an image and that is never unmapped. Acquire: pairs with `allocate`.
+    unsafe { IMAGE.load(Acquire).as_ref() }
+}
+
+/// Gets ready for the first hook: looks functions up and starts recording. Hooks call it as long as they do not
+/// know the function that they forward to.
+///
+/// `false`: nothing can be recorded yet, and the address must be looked up by `early_address`.
+#[cold]
+pub(crate) fn prepare() -> bool {
+    if !arch::is_relocated() {
+        return false;
+    }
+    next::look_up_all();
+    true
+}
+
+/// Counts a call that could not be recorded at all.
+pub(crate) fn count_early() {
+    crate::sequence::take(1);
+    EARLY.fetch_add(1, Relaxed); // a count; read when the start is over
+}
+
+/// This thread's lane, found or made; `None` where nothing is to be recorded.
+///
+/// Called where a thread has no lane: at its first call, at the first of a process image, and always while
+/// recording is off.
+#[cold]
+pub(crate) fn attach() -> Option<&'static Lane> {
+    match LIFE.load(Acquire) {
+        // Acquire: pairs with the Release in `start_first`.
+        RECORDING => {}
+        OFF => return None,
+        COLD => {
+            // Relaxed: the claim publishes nothing.
+            if LIFE
+                .compare_exchange(COLD, CLAIMED, Relaxed, Relaxed)
+                .is_err()
+            {
+                return early();
+            }
+            if !start_first() {
+                return None;
+            }
+        }
+        _ => return early(),
+    }
+    let image = current()?;
+    match image.state.load(Acquire) {
+        // Acquire: pairs with the Release in `start_child` and `start_first`.
+        READY => {}
+        FRESH => start_child(image)?,
+        _ => return early(),
+    }
+    if arch::thread_word() == 0 || lane::current().is_none_or(Lane::is_wiped) {
+        let own = registry::register(image)?;
+        lane::set_current(own);
+        registry::introduce(own);
+    }
+    lane::current()
+}
+
+fn early() -> Option<&'static Lane> {
+    count_early();
+    None
+}
+
+/// Starts the first image of this process. Only the thread that claimed it gets here.
+fn start_first() -> bool {
+    let is_recording = allocate().is_some_and(|image| start::begin(image, true));
+    if let Some(image) = current().filter(|_| is_recording) {
+        image.lost.fetch_add(EARLY.load(Relaxed), Relaxed);
+        image.state.store(READY, Release); // pairs with `attach`
+    }
+    let life = if is_recording { RECORDING } else { OFF };
+    // Release: pairs with the Acquire in `attach`: settings, output and image are there. It stays off if turned off.
+    let opened = LIFE
+        .compare_exchange(CLAIMED, life, Release, Relaxed)
+        .is_ok();
+    if let Some(image) = current().filter(|_| opened && is_recording) {
+        start::declare(image, true);
+    }
+    opened && is_recording
+}
+
+/// Starts the image of a forked child, which its parent's memory was wiped from.
+fn start_child(image: &'static Image) -> Option<()> {
+    // Relaxed: the claim publishes nothing.
+    image
+        .state
+        .compare_exchange(FRESH, STARTING, Relaxed, Relaxed)
+        .ok()?;
+    if !start::begin(image, false) {
+        turn_off();
+        return None;
+    }
+    image.state.store(READY, Release); // pairs with `attach`
+    start::declare(image, false);
+    Some(())
+}
+
+fn allocate() -> Option<&'static Image> {
+    let address = sys::map_anonymous(size_of::<Image>()).ok()?;
+    // An old kernel cannot wipe; then lanes must not be shared with a child, see `registry`.
+    let wipes = sys::wipe_on_fork(address, size_of::<Image>()).is_ok();
+    WIPES.store(u32::from(wipes), Relaxed);
+    let image = core::ptr::with_exposed_provenance_mut::<Image>(address);
+    IMAGE.store(image, Release); // pairs with `current`
+    current()
+}
+
+/// Whether the kernel wipes the image in a forked child.
+static WIPES: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn is_wiped_by_kernel() -> bool {
+    WIPES.load(Relaxed) != 0 // stored before recording opens
+}
+
+/// Turns recording off for good.
+pub(crate) fn turn_off() {
+    OUTPUT.close();
+    LIFE.store(OFF, Relaxed);
+}
+
+impl Image {
+    /// Whether this image is the one of the running process, and not its parent's seen by a `vfork`ed child.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.state.load(Relaxed) == READY && self.pid.load(Relaxed) == sys::getpid()
+    }
+
+    pub(crate) fn lane(&self, index: usize) -> Option<&Lane> {
+        self.lanes.get(index)
+    }
+
+    /// The lanes that have had an owner.
+    pub(crate) fn lanes_in_use(&self) -> &[Lane] {
+        self.lanes.get(..self.registry.in_use()).unwrap_or_default()
+    }
+
+    /// Whether the end was declared: then each record on a descriptor is written at once.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed) != 0
+    }
+
+    /// Declares the end over, once. Lanes in a file go on as before: they are in the file.
+    pub(crate) fn end(&self) -> bool {
+        let are_in_file = self.file_floor.load(Relaxed) != 0;
+        let is_first = self.registry.claim_end();
+        if is_first && !are_in_file {
+            self.ended.store(1, Relaxed);
+            for lane in self.lanes_in_use() {
+                lane.limit.store(0, Relaxed);
+            }
+        }
+        is_first
+    }
+
+    /// The output is gone for good.
+    pub(crate) fn give_up(&self) {
+        turn_off();
+        for lane in self.lanes_in_use() {
+            lane.limit.store(0, Relaxed);
+        }
+    }
+
+    /// Somebody cut our file: the lanes in it must not be touched any more.
+    pub(crate) fn file_shrank(&self) {
+        self.give_up();
+        self.registry.leave_file();
+    }
+
+    /// Slots at which a lane of `capacity` is flushed: the rest is for records of handlers during a flush.
+    pub(crate) fn limit_of(&self, capacity: u32) -> u32 {
+        if self.has_ended() {
+            return 0;
+        }
+        let three_quarters = capacity.wrapping_sub(capacity / 4);
+        three_quarters.min(OUTPUT.records_in_frame())
+    }
+
+    /// Whether lanes can lie in the output file.
+    pub(crate) fn can_map(&self) -> bool {
+        is_wiped_by_kernel() && CONFIG.get().target == crate::config::Target::File
+    }
+}

@@ -1,0 +1,248 @@
+//! A lane: the ring of one thread, and all that this thread remembers between two calls.
+//!
+//! Lanes lie in memory that a forked child gets as zeroes. An all-zero lane takes no record, so a child's first call finds
+//! out by itself that it must begin anew, and nothing has to be checked for it on the way.
+
+use crate::event::{Event, Time};
+use crate::flush;
+use crate::helped::Helped;
+use crate::modules::Cache;
+use crate::ring::{Ring, Slot};
+use crate::sequence;
+use crate::sync::{AtomicU32, AtomicU64, Relaxed};
+use crate::{clock, image};
+use core::sync::atomic::AtomicPtr;
+use heapwire_format::flag;
+
+/// Records between two readings of the clock, at the most.
+const MOST_WITHOUT_CLOCK: u32 = 16;
+/// A record's time has 16 bits; long before they are used up the lane's base clock moves.
+const MOST_MILLISECONDS: u64 = 60_000;
+/// The same for the distance of a number to the lane's base number.
+const MOST_DISTANCE: u64 = 1 << 30;
+
+/// See the module. Fields are stored by the owning thread unless they say otherwise.
+#[repr(C, align(128))]
+pub(crate) struct Lane {
+    pub(crate) ring: Ring,
+    /// Pending slots at which the owner flushes; 0 = takes nothing, 1 = each record is flushed at once.
+    pub(crate) limit: AtomicU32,
+    /// First slot. Stored once, before the lane is given to its first owner.
+    slots: AtomicPtr<Slot>,
+    /// Number of slots, a power of two. Stored once, as `slots`.
+    capacity: AtomicU32,
+    /// Kernel tid of the owner. Stored by whoever takes the lane over, with the lock.
+    pub(crate) tid: AtomicU32,
+    /// Thread serial of the owner, as `tid`.
+    pub(crate) thread: AtomicU32,
+    /// Reference of the numbers of the records in the ring; stored with the lock and with the ring empty.
+    pub(crate) base_number: AtomicU64,
+    /// Nanoseconds that the records' times count from; as `base_number`.
+    pub(crate) base_clock: AtomicU64,
+    /// First number of a declaration that is being written; 0 = none.
+    pub(crate) declaring: AtomicU64,
+    /// Records until the clock is read again.
+    until_clock: AtomicU32,
+    /// How many of them there are between two readings at present.
+    clock_budget: AtomicU32,
+    /// The last reading, in milliseconds since `base_clock`.
+    now: AtomicU32,
+    pub(crate) cache: Cache,
+    pub(crate) helped: Helped,
+    /// The lane's header in the file; null where the lane is not in a file. Stored once, as `slots`.
+    header: AtomicPtr<[AtomicU64; 8]>,
+}
+
+impl Lane {
+    /// Gives the lane its memory. Before the lane is known to any thread.
+    pub(crate) fn furnish(&self, slots: *mut Slot, capacity: u32, header: *mut [AtomicU64; 8]) {
+        self.slots.store(slots, Relaxed);
+        self.header.store(header, Relaxed);
+        self.capacity.store(capacity, Relaxed);
+    }
+
+    pub(crate) fn slots(&self) -> &'static [Slot] {
+        let (first, count) = (self.slots.load(Relaxed), self.capacity.load(Relaxed));
+        if first.is_null() {
+            return &[];
+        }
+        // SAFETY: `furnish` was given `capacity` zeroed, aligned slots that stay mapped as long as the process
+        // image lives; slots are atomics, so sharing them is sound.
+        unsafe { core::slice::from_raw_parts(first, count as usize) }
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity.load(Relaxed)
+    }
+
+    fn header(&self) -> Option<&'static [AtomicU64; 8]> {
+        // SAFETY: null, or the zeroed, aligned header that `furnish` was given, mapped as the slots are.
+        unsafe { self.header.load(Relaxed).as_ref() }
+    }
+
+    /// Says whose records the lane holds from now on. With the lock, and with the ring empty.
+    pub(crate) fn assign(&self, tid: u32, thread: u32) {
+        self.tid.store(tid, Relaxed);
+        self.thread.store(thread, Relaxed);
+        self.helped.clear();
+        self.declaring.store(0, Relaxed);
+        self.clock_budget.store(1, Relaxed);
+        self.until_clock.store(0, Relaxed);
+        self.rebase(sequence::roughly(), clock::now());
+    }
+
+    /// Makes `number` and `clock` what later records are relative to. With the lock, and with the ring empty.
+    pub(crate) fn rebase(&self, number: u64, clock: u64) {
+        self.base_number.store(number, Relaxed);
+        self.base_clock.store(clock, Relaxed);
+        self.now.store(0, Relaxed);
+        if let Some([owner, _, base_number, base_clock, ..]) = self.header() {
+            let identity =
+                u64::from(self.tid.load(Relaxed)) | u64::from(self.thread.load(Relaxed)) << 32;
+            // Relaxed: the file is read by others only when we are gone.
+            owner.store(identity.to_le(), Relaxed);
+            base_number.store(number.to_le(), Relaxed);
+            base_clock.store(clock.to_le(), Relaxed);
+        }
+    }
+
+    /// Puts one event into the trace.
+    #[inline]
+    pub(crate) fn append(&self, event: Event) {
+        let time = self.time();
+        if let Some(position) = self.ring.reserve(self.limit.load(Relaxed)) {
+            // The slot is reserved before the number is taken: so a flusher that sees the number taken sees that
+            // the lane is not done with it.
+            self.fill(position, event, sequence::take(1), time);
+        } else {
+            flush::append_slowly(self, event);
+        }
+    }
+
+    /// Fills a reserved slot.
+    #[inline]
+    pub(crate) fn fill(&self, position: u32, event: Event, number: u64, time: Time) {
+        let base = self.base_number.load(Relaxed);
+        if number.wrapping_sub(base).wrapping_add(MOST_DISTANCE) >= MOST_DISTANCE.wrapping_mul(2) {
+            flush::refill_after_rebase(self, position, event, number);
+            return;
+        }
+        self.ring
+            .commit(self.slots(), position, event.words(number, time));
+        if self.ring.was_passed(position) {
+            flush::append_again(self, position, event, number);
+        }
+    }
+
+    /// The time field for the next record.
+    #[inline]
+    fn time(&self) -> Time {
+        let left = self.until_clock.load(Relaxed);
+        if left == 0 {
+            return self.read_clock();
+        }
+        self.until_clock.store(left.wrapping_sub(1), Relaxed);
+        self.last_time()
+    }
+
+    /// The last reading of the clock.
+    pub(crate) fn last_time(&self) -> Time {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most u16::MAX, see `read_clock`"
+        )]
+        Time {
+            milliseconds: self.now.load(Relaxed) as u16,
+            read_flag: 0,
+        }
+    }
+
+    #[cold]
+    fn read_clock(&self) -> Time {
+        let now = clock::now();
+        let mut passed = self.since_base(now);
+        if passed > MOST_MILLISECONDS && flush::rebase_clock(self, now) {
+            passed = 0;
+        }
+        // Where the ring could not be emptied the time stands still at the end of what the field holds.
+        let milliseconds = u16::try_from(passed).unwrap_or(u16::MAX);
+        let before = self.now.swap(u32::from(milliseconds), Relaxed);
+        let budget = if u32::from(milliseconds) == before {
+            self.clock_budget
+                .load(Relaxed)
+                .wrapping_mul(2)
+                .clamp(1, MOST_WITHOUT_CLOCK)
+        } else {
+            1
+        };
+        self.clock_budget.store(budget, Relaxed);
+        self.until_clock.store(budget.wrapping_sub(1), Relaxed);
+        Time {
+            milliseconds,
+            read_flag: flag::TIME_READ,
+        }
+    }
+
+    fn since_base(&self, now: u64) -> u64 {
+        now.saturating_sub(self.base_clock.load(Relaxed)) / 1_000_000
+    }
+
+    /// Writes a declaration: its record and the records of its text, under consecutive numbers. Gives the first.
+    pub(crate) fn declare(&self, event: Event, text: &[u8]) -> u64 {
+        let pieces = text.len().div_ceil(heapwire_format::TEXT_CHUNK) as u64;
+        self.declaring.store(sequence::roughly().max(1), Relaxed); // a lower bound is enough
+        let number = sequence::take(pieces.wrapping_add(1));
+        let time = self.last_time();
+        flush::append_numbered(
+            self,
+            Event {
+                base: text.len() as u64,
+                ..event
+            },
+            number,
+            time,
+        );
+        let mut next = number;
+        for record in heapwire_format::text_records(text, 0) {
+            next = next.wrapping_add(1);
+            let event = Event {
+                op: record.op,
+                flags: record.flags,
+                ptr: record.ptr,
+                size: record.size,
+                pc: record.pc,
+                base: record.base,
+            };
+            flush::append_numbered(self, event, next, time);
+        }
+        self.declaring.store(0, Relaxed);
+        number
+    }
+
+    /// Whether the image that this lane belonged to was forked away: the lane is zeroes.
+    pub(crate) fn is_wiped(&self) -> bool {
+        self.capacity() == 0
+    }
+
+    /// Milliseconds since the oldest reading that a pending record can have.
+    pub(crate) fn age(&self, now: u64) -> u64 {
+        self.since_base(now)
+    }
+}
+
+/// This thread's lane, if recording is on.
+#[inline]
+pub(crate) fn current() -> Option<&'static Lane> {
+    let word = crate::arch::thread_word();
+    if word == 0 {
+        return image::attach();
+    }
+    // SAFETY: the word of a thread is 0 or the address of a lane, stored by `set_current`; lanes are never unmapped.
+    let lane: &'static Lane = unsafe { &*core::ptr::with_exposed_provenance(word) };
+    Some(lane)
+}
+
+/// Makes `lane` this thread's.
+pub(crate) fn set_current(lane: &'static Lane) {
+    crate::arch::set_thread_word(core::ptr::from_ref(lane).expose_provenance());
+}

@@ -1,0 +1,220 @@
+//! The modules of this process as `/proc/self/maps` shows them.
+#![forbid(unsafe_code)]
+
+use crate::sys;
+use crate::text::Text;
+
+/// Neighbouring mappings of one file, in ascending offsets: what the loader makes of one ELF file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Module {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Device and inode, mixed: tells files apart that are mapped at the same address one after the other.
+    pub(crate) identity: u64,
+    is_executable: bool,
+    last_offset: u64,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping<'l> {
+    start: usize,
+    end: usize,
+    is_executable: bool,
+    offset: u64,
+    identity: u64,
+    path: &'l [u8],
+}
+
+/// Calls `visit` for each module that has code; `path` holds its path then.
+///
+/// Gives whether the list could be read.
+pub(crate) fn each_module(
+    buffer: &mut [u8],
+    path: &mut Text<'_>,
+    mut visit: impl FnMut(&Module, &Text<'_>),
+) -> bool {
+    let Ok(fd) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
+        return false;
+    };
+    let mut current = Module::default();
+    let mut held = 0;
+    while let Some(room) = buffer.get_mut(held..) {
+        let Ok(length) = sys::read(fd, room) else {
+            break;
+        };
+        if length == 0 {
+            break;
+        }
+        let filled = held.wrapping_add(length).min(buffer.len());
+        let mut begin = 0;
+        while let Some(rest) = buffer.get(begin..filled)
+            && let Some(at) = rest.iter().position(|byte| *byte == b'\n')
+        {
+            if let Some(mapping) = rest.get(..at).and_then(parse) {
+                take(&mut current, path, &mapping, &mut visit);
+            }
+            begin = begin.wrapping_add(at).wrapping_add(1);
+        }
+        held = filled.saturating_sub(begin);
+        buffer.copy_within(begin.min(filled)..filled, 0);
+        if held == buffer.len() {
+            held = 0; // a line longer than the buffer: not one of the loader's
+        }
+    }
+    sys::close(fd);
+    finish(&current, path, &mut visit);
+    true
+}
+
+fn take(
+    current: &mut Module,
+    path: &mut Text<'_>,
+    mapping: &Mapping<'_>,
+    visit: &mut impl FnMut(&Module, &Text<'_>),
+) {
+    let continues = mapping.identity == current.identity
+        && mapping.offset >= current.last_offset
+        && path.bytes() == mapping.path;
+    if continues && current.start != 0 {
+        current.end = mapping.end;
+        current.is_executable |= mapping.is_executable;
+        current.last_offset = mapping.offset;
+        return;
+    }
+    if mapping.path.first() != Some(&b'/') && mapping.path != b"[vdso]" {
+        return; // heap, stacks and the gaps that the loader leaves do not end a module
+    }
+    finish(current, path, visit);
+    path.clear();
+    path.push(mapping.path);
+    *current = Module {
+        start: mapping.start,
+        end: mapping.end,
+        identity: mapping.identity,
+        is_executable: mapping.is_executable,
+        last_offset: mapping.offset,
+    };
+}
+
+fn finish(current: &Module, path: &Text<'_>, visit: &mut impl FnMut(&Module, &Text<'_>)) {
+    if current.start != 0 && current.is_executable {
+        visit(current, path);
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Mapping<'_>> {
+    let mut fields = line.splitn(6, |byte| *byte == b' ');
+    let mut range = fields.next()?.splitn(2, |byte| *byte == b'-');
+    let start = hex(range.next()?)?;
+    let end = hex(range.next()?)?;
+    let access = fields.next()?;
+    let offset = hex(fields.next()?)?;
+    let mut device = fields.next()?.splitn(2, |byte| *byte == b':');
+    let device = hex(device.next()?)?.wrapping_shl(20) ^ hex(device.next()?)?;
+    let inode = decimal(fields.next()?)?;
+    Some(Mapping {
+        start: usize::try_from(start).ok()?,
+        end: usize::try_from(end).ok()?,
+        is_executable: access.get(2) == Some(&b'x'),
+        offset,
+        identity: inode.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ device,
+        path: fields.next().unwrap_or_default().trim_ascii_start(),
+    })
+}
+
+fn hex(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |value, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        value.checked_mul(16)?.checked_add(u64::from(digit))
+    })
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |value, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Module, Text, each_module, finish, parse, take};
+
+    fn modules(lines: &[&str]) -> Vec<(usize, usize, String)> {
+        let (mut current, mut room) = (Module::default(), [0; 64]);
+        let mut path = Text::new(&mut room);
+        let mut found = Vec::new();
+        let mut visit = |module: &Module, path: &Text<'_>| {
+            let path = String::from_utf8(path.bytes().to_vec()).unwrap();
+            found.push((module.start, module.end, path));
+        };
+        for line in lines {
+            if let Some(mapping) = parse(line.as_bytes()) {
+                take(&mut current, &mut path, &mapping, &mut visit);
+            }
+        }
+        finish(&current, &path, &mut visit);
+        found
+    }
+
+    #[test]
+    fn neighbours_of_one_file_are_one_module() {
+        let found = modules(&[
+            "1000-2000 r--p 00000000 08:01 77   /lib/a b.so",
+            "2000-3000 r-xp 00001000 08:01 77   /lib/a b.so",
+            "3000-4000 rw-p 00000000 00:00 0",
+            "4000-5000 rw-p 00003000 08:01 77   /lib/a b.so",
+            "5000-6000 rw-p 00000000 00:00 0    [heap]",
+            "7000-8000 r--p 00000000 08:01 78   /usr/lib/locale/archive",
+            "8000-9000 r-xp 00000000 08:01 79   /lib/c.so",
+            "9000-a000 r-xp 00000000 08:01 79   /lib/c.so",
+        ]);
+        let expected = [
+            (0x1000, 0x5000, "/lib/a b.so"),
+            (0x8000, 0xA000, "/lib/c.so"),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(start, end, path)| (start, end, path.to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_file_mapped_again_from_its_start_is_another_module() {
+        let found = modules(&[
+            "1000-2000 r--p 00000000 08:01 77 /a",
+            "2000-3000 r-xp 00001000 08:01 77 /a",
+            "5000-6000 r--p 00000000 08:01 77 /a",
+            "6000-7000 r-xp 00001000 08:01 77 /a",
+        ]);
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn damaged_lines_are_nothing() {
+        for line in [
+            "",
+            "1000",
+            "1000-x r--p 0 08:01 77 /a",
+            "1000-2000 r--p 0 0801 77 /a",
+        ] {
+            assert_eq!(parse(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn this_process_has_modules_through_any_buffer() {
+        for size in [300, 512, 4096] {
+            let (mut buffer, mut room) = (vec![0; size], [0; 4096]);
+            let mut count = 0;
+            let mut holds_us = false;
+            let here = this_process_has_modules_through_any_buffer as fn() as usize;
+            each_module(&mut buffer, &mut Text::new(&mut room), |module, _| {
+                count += 1;
+                holds_us |= (module.start..module.end).contains(&here);
+            });
+            assert!(count >= 3 && holds_us, "{size}: {count}");
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Which module a return address lies in.
+//!
+//! The table is filled from `/proc/self/maps` when an address is in none of its ranges: no lock of the loader is ever
+//! taken, so nothing can deadlock against `dlopen` in another thread or below a signal handler. Readers never wait:
+//! a reader that meets a change gives up, and the record says "module unknown", which the analyzer resolves by range.
+
+use crate::event::Event;
+use crate::lane::Lane;
+use crate::maps::{self, Module};
+use crate::text::Text;
+use crate::{elf, image, sys};
+use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
+use heapwire_format::Op;
+
+/// Most modules that are known at one time; the rest have no module base.
+const MOST: usize = 2048;
+/// Calls from memory of no module that are believed without looking again.
+const TRUSTED_CALLS: u32 = 1024;
+const SCRATCH: usize = 20 * 1024;
+
+/// One known module.
+struct Known {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    identity: AtomicU64,
+    /// Not 0 if it was there when the program image began: it is never unloaded.
+    is_permanent: AtomicU32,
+    /// Mark and sweep of a refill.
+    is_there: AtomicU32,
+}
+
+/// The modules of the process image, sorted by start. All zero is a valid, empty table.
+pub(crate) struct Table {
+    /// Odd while the table changes.
+    version: AtomicU32,
+    count: AtomicU32,
+    /// Tid of the thread that may change the table and use the scratch; 0 = nobody.
+    lock: AtomicU32,
+    known: [Known; MOST],
+    scratch: UnsafeCell<[u8; SCRATCH]>,
+}
+
+// SAFETY: the scratch is reached through a `Guard` only, of which there is one at a time; the rest are atomics.
+unsafe impl Sync for Table {}
+
+/// What a thread remembers of its last look-up. Stored by the owning thread alone.
+pub(crate) struct Cache {
+    version: AtomicU32,
+    /// Calls for which a range of no module is still believed.
+    trusted: AtomicU32,
+    start: AtomicUsize,
+    end: AtomicUsize,
+    /// Module base; 0 = the range belongs to no module.
+    base: AtomicUsize,
+}
+
+impl Cache {
+    fn holds(&self, pc: usize) -> bool {
+        (self.start.load(Relaxed)..self.end.load(Relaxed)).contains(&pc)
+    }
+
+    fn keep(&self, version: u32, start: usize, end: usize, base: usize) {
+        self.end.store(0, Relaxed); // a handler in between finds nothing
+        self.version.store(version, Relaxed);
+        self.start.store(start, Relaxed);
+        self.base.store(base, Relaxed);
+        self.trusted.store(TRUSTED_CALLS, Relaxed);
+        self.end.store(end, Relaxed);
+    }
+}
+
+/// Lowest mapped address of the module that holds `pc`; 0 = none known.
+#[inline]
+pub(crate) fn base_of(lane: &Lane, pc: usize) -> u64 {
+    let Some(image) = image::current() else {
+        return 0;
+    };
+    let (table, cache) = (&image.modules, &lane.cache);
+    if cache.holds(pc) && cache.version.load(Relaxed) == table.version.load(Relaxed) {
+        let base = cache.base.load(Relaxed);
+        if base != 0 {
+            return base as u64;
+        }
+    }
+    table.look_up(lane, pc) as u64
+}
+
+/// The range of the module that holds `address`, if it is known.
+pub(crate) fn range_of(address: usize) -> Option<(usize, usize)> {
+    image::current()?.modules.find(address)
+}
+
+impl Table {
+    #[cold]
+    fn look_up(&self, lane: &Lane, pc: usize) -> usize {
+        let cache = &lane.cache;
+        let trusted = cache.trusted.load(Relaxed);
+        if cache.holds(pc) && cache.base.load(Relaxed) == 0 && trusted != 0 {
+            cache.trusted.store(trusted.wrapping_sub(1), Relaxed);
+            return 0;
+        }
+        let mut found = self.find(pc);
+        if found.is_none() {
+            self.refill(lane, Some(pc), false);
+            found = self.find(pc);
+        }
+        let version = self.version.load(Relaxed);
+        let Some((start, end)) = found else {
+            // Code of no module, such as a JIT's. A page is range enough.
+            let page = pc & !0xFFF;
+            cache.keep(version, page, page.wrapping_add(0x1000), 0);
+            return 0;
+        };
+        cache.keep(version, start, end, start);
+        start
+    }
+
+    /// The range of the known module that holds `address`.
+    fn find(&self, address: usize) -> Option<(usize, usize)> {
+        for _ in 0..8 {
+            let before = self.version.load(Acquire); // pairs with the end of `change`
+            if before & 1 == 0 {
+                let found = self.search(address);
+                fence(Acquire); // the reads above come before the second look at the version
+                if self.version.load(Relaxed) == before {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    fn search(&self, address: usize) -> Option<(usize, usize)> {
+        let known = self.known()?;
+        let at = known.partition_point(|module| module.start.load(Relaxed) <= address);
+        let module = known.get(at.checked_sub(1)?)?;
+        let (start, end) = (module.start.load(Relaxed), module.end.load(Relaxed));
+        (start..end).contains(&address).then_some((start, end))
+    }
+
+    fn known(&self) -> Option<&[Known]> {
+        self.known.get(..self.count.load(Relaxed) as usize)
+    }
+
+    /// Takes the right to change the table and to use the scratch; `None` if another thread has it.
+    pub(crate) fn lock(&self, tid: u32) -> Option<Guard<'_>> {
+        let mask = sys::block_signals(); // a handler must never find the lock held below it
+        // Acquire: pairs with the Release in `Guard::drop`.
+        if self.lock.compare_exchange(0, tid, Acquire, Relaxed).is_ok() {
+            return Some(Guard { table: self, mask });
+        }
+        sys::restore_signals(mask);
+        None
+    }
+
+    /// Declares the modules that are mapped and not known, and takes out those that are gone.
+    ///
+    /// With `wanted`, only if no module holds that address yet.
+    fn refill(&self, lane: &Lane, wanted: Option<usize>, is_start: bool) {
+        let Some(mut guard) = self.lock(lane.tid.load(Relaxed)) else {
+            return;
+        };
+        if wanted.is_some_and(|address| self.search(address).is_some()) {
+            return;
+        }
+        guard.read_maps(lane, is_start);
+    }
+
+    /// Declares the modules of an image that begins. `is_exec`: none of them can ever be unloaded.
+    pub(crate) fn fill(&self, lane: &Lane, is_exec: bool) {
+        self.refill(lane, None, is_exec);
+    }
+
+    /// Says that modules may go, before they do: the numbers come before any reuse of the ranges.
+    ///
+    /// Which modules a `dlclose` unmaps nobody knows before. So all that were not there from the start are taken out;
+    /// those that stay are found again by `after_unload`, or by the next call out of one of them.
+    pub(crate) fn before_unload(&self, lane: &Lane) {
+        let Some(guard) = self.lock(lane.tid.load(Relaxed)) else {
+            return;
+        };
+        for at in (0..self.count.load(Relaxed) as usize).rev() {
+            if let Some(module) = self.known.get(at)
+                && module.is_permanent.load(Relaxed) == 0
+            {
+                guard.unload(lane, at);
+            }
+        }
+    }
+
+    /// Declares what is there after a `dlclose`.
+    pub(crate) fn after_unload(&self, lane: &Lane) {
+        self.refill(lane, None, false);
+    }
+}
+
+/// The right to change the table and to use the scratch; all signals are blocked meanwhile.
+pub(crate) struct Guard<'t> {
+    table: &'t Table,
+    mask: sys::SignalSet,
+}
+
+impl Guard<'_> {
+    /// Room that would be too large for the stack of a small thread.
+    pub(crate) fn scratch(&mut self) -> &mut [u8; SCRATCH] {
+        // SAFETY: there is one guard at a time, and the result borrows it.
+        unsafe { &mut *self.table.scratch.get() }
+    }
+
+    fn read_maps(&mut self, lane: &Lane, is_start: bool) {
+        let table = self.table;
+        for module in table.known().unwrap_or_default() {
+            module.is_there.store(0, Relaxed);
+        }
+        let (buffer, rest) = self.scratch().split_at_mut(8 * 1024);
+        let (path, text) = rest.split_at_mut(5 * 1024);
+        let (mut path, mut text) = (Text::new(path), Text::new(text));
+        let was_read = maps::each_module(buffer, &mut path, |module, path| {
+            if !table.is_known(module) {
+                table.declare(lane, module, path, &mut text, is_start);
+            }
+        });
+        if was_read {
+            for at in (0..table.count.load(Relaxed) as usize).rev() {
+                if table
+                    .known
+                    .get(at)
+                    .is_some_and(|module| module.is_there.load(Relaxed) == 0)
+                {
+                    self.unload(lane, at);
+                }
+            }
+        }
+    }
+
+    fn unload(&self, lane: &Lane, at: usize) {
+        let Some(module) = self.table.known.get(at) else {
+            return;
+        };
+        let (start, end) = (module.start.load(Relaxed), module.end.load(Relaxed));
+        let length = end.wrapping_sub(start) as u64;
+        self.table.change(|known, count| {
+            for (to, from) in known.iter().zip(known.iter().skip(1)).skip(at) {
+                to.copy(from);
+            }
+            count.wrapping_sub(1)
+        });
+        lane.append(Event::of(Op::MODULE_UNLOADED, start as u64, length));
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.table.lock.store(0, Release); // pairs with `Table::lock`
+        sys::restore_signals(self.mask);
+    }
+}
+
+/// What only the holder of the guard may do.
+impl Table {
+    /// Changes the known modules; `edit` gives the new count. Readers give up meanwhile.
+    fn change(&self, edit: impl FnOnce(&[Known], u32) -> u32) {
+        let version = self.version.load(Relaxed);
+        self.version.store(version.wrapping_add(1), Relaxed);
+        fence(Release); // the odd version comes before the changes
+        let count = self.count.load(Relaxed);
+        let known = self.known.get(..(count as usize).wrapping_add(1).min(MOST));
+        self.count
+            .store(edit(known.unwrap_or_default(), count), Relaxed);
+        self.version.store(version.wrapping_add(2), Release); // pairs with `find`
+    }
+
+    fn is_known(&self, module: &Module) -> bool {
+        let Some(known) = self.known() else {
+            return false;
+        };
+        let found = known.iter().find(|known| {
+            known.start.load(Relaxed) == module.start
+                && known.end.load(Relaxed) == module.end
+                && known.identity.load(Relaxed) == module.identity
+        });
+        if let Some(known) = found {
+            known.is_there.store(1, Relaxed);
+        }
+        found.is_some()
+    }
+
+    fn declare(
+        &self,
+        lane: &Lane,
+        module: &Module,
+        path: &Text<'_>,
+        text: &mut Text<'_>,
+        is_permanent: bool,
+    ) {
+        if self.count.load(Relaxed) as usize >= MOST {
+            return;
+        }
+        let Some(header) = elf::Header::read(module.start) else {
+            return;
+        };
+        text.clear();
+        let path = path.bytes();
+        text.entry(b"path", path.strip_suffix(b" (deleted)").unwrap_or(path));
+        header.push_build_id(text);
+        let event = Event::of(
+            Op::MODULE_LOADED,
+            module.start as u64,
+            module.end.wrapping_sub(module.start) as u64,
+        );
+        // Declared before the table names it: a record that refers to it has a higher number.
+        lane.declare(
+            Event {
+                pc: header.load_bias as u64,
+                ..event
+            },
+            text.bytes(),
+        );
+        self.change(|known, count| {
+            let used = known.get(..count as usize).unwrap_or_default();
+            let at = used.partition_point(|known| known.start.load(Relaxed) < module.start);
+            for to in (at..count as usize).rev() {
+                if let (Some(from), Some(to)) = (known.get(to), known.get(to.wrapping_add(1))) {
+                    to.copy(from);
+                }
+            }
+            if let Some(place) = known.get(at) {
+                place.start.store(module.start, Relaxed);
+                place.end.store(module.end, Relaxed);
+                place.identity.store(module.identity, Relaxed);
+                place.is_permanent.store(u32::from(is_permanent), Relaxed);
+                place.is_there.store(1, Relaxed);
+            }
+            count.wrapping_add(1)
+        });
+    }
+}
+
+impl Known {
+    fn copy(&self, from: &Self) {
+        self.start.store(from.start.load(Relaxed), Relaxed);
+        self.end.store(from.end.load(Relaxed), Relaxed);
+        self.identity.store(from.identity.load(Relaxed), Relaxed);
+        self.is_permanent
+            .store(from.is_permanent.load(Relaxed), Relaxed);
+        self.is_there.store(from.is_there.load(Relaxed), Relaxed);
+    }
+}

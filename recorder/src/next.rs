@@ -1,0 +1,398 @@
+//! Finds the next definition of a function: the one the program would have called without us.
+//!
+//! Reads the dynamic linker's list of modules and their hash tables as they lie in memory, so that nothing is
+//! imported (`dlsym` is missing from programs of old libcs that are not linked with libdl, and allocates in others) and
+//! nothing is called before we are relocated. Each name is looked up once; only one that was not
+//! there is looked for again, since C++'s run-time library can come with a plug-in.
+
+use crate::arch;
+use crate::auxiliary;
+use crate::function::{COUNT, Function, Name};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Addresses by function; 0 = not looked up, or not there.
+static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+/// Lengths of the functions' code, as the symbol tables give them.
+static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+
+/// The address of the next definition if it is known already.
+#[inline]
+pub(crate) fn known(function: Function) -> Option<usize> {
+    let address = ADDRESSES.get(function as usize)?.load(Acquire); // pairs with `look_up`
+    (address != 0).then_some(address)
+}
+
+/// Where the code of the next definition ends, if its symbol says so.
+pub(crate) fn end_of_code(function: Function, address: usize) -> usize {
+    let length = LENGTHS
+        .get(function as usize)
+        .map_or(0, |length| length.load(Relaxed));
+    address.wrapping_add(length)
+}
+
+/// Looks every function up. Idempotent: two threads that do it at once store the same.
+pub(crate) fn look_up_all() {
+    let Some(ours) = our_entry() else { return };
+    for index in 0..COUNT {
+        if let Some(function) = Function::at(index) {
+            look_up(function, ours);
+        }
+    }
+}
+
+/// The next definition, looked up without remembering it: for calls that come before we are relocated.
+pub(crate) fn find_now(function: Function) -> Option<usize> {
+    let name = Function::NAMES.get(function as usize)?;
+    next_definition(name, our_entry()?).map(|found| found.address)
+}
+
+/// Path of the module that `malloc` is forwarded to, as the loader has it, copied into `room`.
+pub(crate) fn allocator_path(room: &mut [u8]) -> Option<&[u8]> {
+    let name = Function::NAMES.get(Function::Malloc as usize)?;
+    let (_, entry) = entries(our_entry()?)
+        .skip(1)
+        .find(|(_, entry)| Tables::of(entry).is_some_and(|tables| tables.find(name).is_some()))?;
+    copy_text(entry.name, room)
+}
+
+/// Version of the GNU libc, copied into `room`; `None` with another libc.
+pub(crate) fn gnu_libc_version(room: &mut [u8]) -> Option<&[u8]> {
+    let address = known(Function::GnuLibcVersion)?;
+    // SAFETY: the function has this type, and gives a string that lives as long as the libc.
+    let version: extern "C" fn() -> usize = unsafe { core::mem::transmute(address) };
+    copy_text(version(), room)
+}
+
+fn copy_text(address: usize, room: &mut [u8]) -> Option<&[u8]> {
+    if address == 0 {
+        return None;
+    }
+    let mut length = 0;
+    for (at, place) in room.iter_mut().enumerate() {
+        // SAFETY: the callers pass zero-terminated strings of the loader or the libc; we stop at the end.
+        let byte: u8 = unsafe { peek(address.wrapping_add(at)) };
+        if byte == 0 {
+            break;
+        }
+        *place = byte;
+        length = at.wrapping_add(1);
+    }
+    room.get(..length)
+}
+
+/// Looks up a function that was not there before.
+pub(crate) fn look_up_again(function: Function) -> Option<usize> {
+    look_up(function, our_entry()?);
+    known(function)
+}
+
+fn look_up(function: Function, ours: usize) {
+    let index = function as usize;
+    let (Some(address), Some(length), Some(name)) = (
+        ADDRESSES.get(index),
+        LENGTHS.get(index),
+        Function::NAMES.get(index),
+    ) else {
+        return;
+    };
+    if let Some(found) = next_definition(name, ours) {
+        length.store(found.length, Relaxed); // published by the address
+        address.store(found.address, Release); // pairs with `known`
+    }
+}
+
+struct Found {
+    address: usize,
+    length: usize,
+}
+
+/// Reads a word-like value of the process's own loader data.
+///
+/// # Safety
+///
+/// `address` must be mapped, readable, and aligned for `T`; any bytes must be a valid `T`.
+unsafe fn peek<T: Copy>(address: usize) -> T {
+    // SAFETY: the caller vouches for the address.
+    unsafe { core::ptr::with_exposed_provenance::<T>(address).read() }
+}
+
+/// The loader's entry of a module, `struct link_map` in <link.h>.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Entry {
+    bias: usize,
+    name: usize,
+    dynamic: usize,
+    next: usize,
+    previous: usize,
+}
+
+/// Most modules that are looked at: the list is the loader's, but a loop in it must not be ours.
+const MOST_MODULES: usize = 100_000;
+
+fn entries(first: usize) -> impl Iterator<Item = (usize, Entry)> {
+    let mut at = first;
+    core::iter::from_fn(move || {
+        if at == 0 {
+            return None;
+        }
+        // SAFETY: the loader's list holds whole entries; an entry leaves it only when its module is unloaded,
+        // which cannot happen before `main`, when all but a few look-ups are made.
+        let entry: Entry = unsafe { peek(at) };
+        let this = core::mem::replace(&mut at, entry.next);
+        Some((this, entry))
+    })
+    .take(MOST_MODULES)
+}
+
+/// The head of the loader's list.
+fn first_entry() -> usize {
+    let debug = match arch::is_relocated().then(arch::loader_debug_list) {
+        Some(list) if list != 0 => list,
+        _ => auxiliary::debug_list().unwrap_or(0),
+    };
+    if debug == 0 {
+        return 0;
+    }
+    // SAFETY: `struct r_debug` has its list in the second word (<link.h>).
+    unsafe { peek(debug.wrapping_add(size_of::<usize>())) }
+}
+
+/// The list from our own entry on.
+fn our_entry() -> Option<usize> {
+    let own = arch::own_dynamic_section();
+    entries(first_entry())
+        .find(|(_, entry)| entry.dynamic == own)
+        .map(|(at, _)| at)
+}
+
+fn next_definition(name: &Name, ours: usize) -> Option<Found> {
+    entries(ours)
+        .skip(1)
+        .find_map(|(_, entry)| Tables::of(&entry)?.find(name))
+}
+
+/// What the dynamic section of a module says of its symbols.
+#[derive(Default)]
+struct Tables {
+    bias: usize,
+    symbols: usize,
+    strings: usize,
+    gnu_hash: usize,
+    hash: usize,
+    versions: usize,
+}
+
+/// `Elf64_Sym` in <elf.h>.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: usize,
+    size: usize,
+}
+
+impl Tables {
+    fn of(entry: &Entry) -> Option<Self> {
+        const MOST_TAGS: usize = 1000;
+        let mut tables = Self {
+            bias: entry.bias,
+            ..Self::default()
+        };
+        if entry.dynamic == 0 {
+            return None;
+        }
+        for at in 0..MOST_TAGS {
+            let place = entry
+                .dynamic
+                .wrapping_add(at.wrapping_mul(size_of::<[usize; 2]>()));
+            // SAFETY: a dynamic section is an array of pairs that ends with a zero tag; we stop there.
+            let [tag, value]: [usize; 2] = unsafe { peek(place) };
+            // Some loaders relocate these in place, others leave them as in the file.
+            let address = if value < entry.bias {
+                value.wrapping_add(entry.bias)
+            } else {
+                value
+            };
+            match tag {
+                0 => break,
+                4 => tables.hash = address,
+                5 => tables.strings = address,
+                6 => tables.symbols = address,
+                0x6FFF_FEF5 => tables.gnu_hash = address,
+                0x6FFF_FFF0 => tables.versions = address,
+                _ => {}
+            }
+        }
+        (tables.symbols != 0 && tables.strings != 0).then_some(tables)
+    }
+
+    fn find(&self, name: &Name) -> Option<Found> {
+        if self.gnu_hash != 0 {
+            return self.find_gnu(name);
+        }
+        if self.hash != 0 {
+            return self.find_sysv(name);
+        }
+        None
+    }
+
+    fn find_gnu(&self, name: &Name) -> Option<Found> {
+        let hash = gnu_hash(name);
+        // SAFETY: the table starts with four 32-bit words (the System V ABI's GNU extension).
+        let [buckets, first, bloom_words, shift]: [u32; 4] = unsafe { peek(self.gnu_hash) };
+        if buckets == 0 || bloom_words == 0 {
+            return None;
+        }
+        let bloom = self.gnu_hash.wrapping_add(16);
+        let word_at = bloom.wrapping_add(
+            ((hash / usize::BITS) & bloom_words.wrapping_sub(1)) as usize * size_of::<usize>(),
+        );
+        // SAFETY: the Bloom filter has `bloom_words` words, a power of two.
+        let word: usize = unsafe { peek(word_at) };
+        let bits = (1usize << (hash % usize::BITS))
+            | (1usize << (hash.checked_shr(shift).unwrap_or(0) % usize::BITS));
+        if word & bits != bits {
+            return None;
+        }
+        let bucket_at = bloom
+            .wrapping_add(bloom_words as usize * size_of::<usize>())
+            .wrapping_add(hash.checked_rem(buckets)? as usize * 4);
+        let chain = bloom
+            .wrapping_add(bloom_words as usize * size_of::<usize>())
+            .wrapping_add(buckets as usize * 4);
+        // SAFETY: there are `buckets` buckets.
+        let mut index: u32 = unsafe { peek(bucket_at) };
+        let mut hidden = None;
+        while index >= first {
+            let at = chain.wrapping_add(index.wrapping_sub(first) as usize * 4);
+            // SAFETY: a chain ends with a word whose lowest bit is set; we stop there.
+            let word: u32 = unsafe { peek(at) };
+            if (word | 1) == (hash | 1)
+                && let Some((found, is_hidden)) = self.symbol(index, name)
+            {
+                if !is_hidden {
+                    return Some(found);
+                }
+                hidden = Some(found);
+            }
+            if word & 1 == 1 {
+                break;
+            }
+            index = index.wrapping_add(1);
+        }
+        hidden
+    }
+
+    fn find_sysv(&self, name: &Name) -> Option<Found> {
+        // SAFETY: the table starts with two 32-bit words (System V ABI).
+        let [buckets, chains]: [u32; 2] = unsafe { peek(self.hash) };
+        let start = self.hash.wrapping_add(8);
+        let bucket_at = start.wrapping_add(sysv_hash(name).checked_rem(buckets)? as usize * 4);
+        // SAFETY: there are `buckets` buckets.
+        let mut index: u32 = unsafe { peek(bucket_at) };
+        let mut hidden = None;
+        for _ in 0..chains {
+            if index == 0 || index >= chains {
+                break;
+            }
+            if let Some((found, is_hidden)) = self.symbol(index, name) {
+                if !is_hidden {
+                    return Some(found);
+                }
+                hidden = Some(found);
+            }
+            let at = start.wrapping_add((buckets as usize).wrapping_add(index as usize) * 4);
+            // SAFETY: there are `chains` chain words behind the buckets, and `index` is less.
+            index = unsafe { peek(at) };
+        }
+        hidden
+    }
+
+    /// The function with symbol `index` if its name is `name`, and whether it is an old version of it.
+    fn symbol(&self, index: u32, name: &Name) -> Option<(Found, bool)> {
+        const FUNCTION: u8 = 2;
+        const INDIRECT: u8 = 10;
+        let at = self
+            .symbols
+            .wrapping_add((index as usize).wrapping_mul(size_of::<Symbol>()));
+        // SAFETY: the hash table names symbols that exist.
+        let symbol: Symbol = unsafe { peek(at) };
+        let kind = symbol.info & 15;
+        if symbol.section == 0 || symbol.value == 0 || !matches!(kind, FUNCTION | INDIRECT) {
+            return None;
+        }
+        let text = self.strings.wrapping_add(symbol.name as usize);
+        if !is_text(text, name) {
+            return None;
+        }
+        let mut address = symbol.value.wrapping_add(self.bias);
+        if kind == INDIRECT {
+            address = resolve_indirect(address);
+        }
+        Some((
+            Found {
+                address,
+                length: symbol.size,
+            },
+            self.is_hidden(index),
+        ))
+    }
+
+    fn is_hidden(&self, index: u32) -> bool {
+        if self.versions == 0 {
+            return false;
+        }
+        // SAFETY: there is one 16-bit version for each symbol.
+        let version: u16 = unsafe { peek(self.versions.wrapping_add(index as usize * 2)) };
+        version & 0x8000 != 0
+    }
+}
+
+/// Whether the zero-terminated string at `address` is `name`.
+fn is_text(address: usize, name: &Name) -> bool {
+    for (at, expected) in name.iter().enumerate() {
+        // SAFETY: a string table's strings end with a zero byte; we stop at the first difference, so at
+        // that byte at the latest.
+        let byte: u8 = unsafe { peek(address.wrapping_add(at)) };
+        if byte != *expected {
+            return false;
+        }
+        if byte == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Asks an indirect function's resolver which implementation it chooses.
+fn resolve_indirect(resolver: usize) -> usize {
+    // SAFETY: the symbol's type says that this is a resolver: a function without arguments that gives an
+    // address. Its module was relocated before us, as we come before it in the search order.
+    let resolver: extern "C" fn() -> usize = unsafe { core::mem::transmute(resolver) };
+    resolver()
+}
+
+fn text_of(name: &Name) -> impl Iterator<Item = u32> {
+    name.iter()
+        .take_while(|byte| **byte != 0)
+        .map(|byte| u32::from(*byte))
+}
+
+fn gnu_hash(name: &Name) -> u32 {
+    text_of(name).fold(5381, |hash: u32, byte| {
+        hash.wrapping_mul(33).wrapping_add(byte)
+    })
+}
+
+fn sysv_hash(name: &Name) -> u32 {
+    text_of(name).fold(0, |hash: u32, byte| {
+        let hash = (hash << 4).wrapping_add(byte);
+        let high = hash & 0xF000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}

@@ -1,0 +1,447 @@
+//! The way out: the descriptor that frames are written to, and the care it needs.
+//!
+//! The descriptor is our own (duplicated or opened anew, with a high number, closed at exec), and before each write it is
+//! checked to be still the file that was opened: programs close and replace descriptors that they do not know. Whatever
+//! goes wrong, the program is not told; records that cannot be written are counted.
+
+use crate::config::{CONFIG, Config, Target};
+use crate::image::Image;
+use crate::lane::Lane;
+use crate::ring::{Slot, Span, slot};
+use crate::sync::Relaxed;
+use crate::sys::{self, Errno, SignalSet};
+use crate::{flush, path};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use heapwire_format::{
+    Crc32, FRAME_MAGIC, FrameKind, Header, Record, SumKind, TRAILER_SIZE, trailer,
+};
+
+/// What the descriptor is, which decides how it is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// Nothing is open.
+    Closed = 0,
+    /// A regular file that we opened by its path.
+    File = 1,
+    /// A regular file that the program has open as well.
+    Shared = 2,
+    /// A pipe or FIFO.
+    Pipe = 3,
+    /// A terminal.
+    Terminal = 4,
+    /// A socket.
+    Socket = 5,
+    /// Another device, such as /dev/null.
+    Device = 6,
+}
+
+/// The open output. A forked child inherits it.
+pub(crate) struct Output {
+    kind: AtomicU32,
+    fd: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+pub(crate) static OUTPUT: Output = Output {
+    kind: AtomicU32::new(0),
+    fd: AtomicI32::new(-1),
+    device: AtomicU64::new(0),
+    inode: AtomicU64::new(0),
+};
+
+/// Records in a frame that one write to a pipe takes whole.
+const RECORDS_IN_PIPE_FRAME: u32 = 100;
+const _: () = assert!(
+    Header::SIZE + RECORDS_IN_PIPE_FRAME as usize * Record::SIZE + TRAILER_SIZE
+        <= heapwire_format::PIPE_FRAME
+);
+
+impl Output {
+    pub(crate) fn kind(&self) -> Kind {
+        match self.kind.load(Relaxed) {
+            1 => Kind::File,
+            2 => Kind::Shared,
+            3 => Kind::Pipe,
+            4 => Kind::Terminal,
+            5 => Kind::Socket,
+            6 => Kind::Device,
+            _ => Kind::Closed,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> i32 {
+        self.fd.load(Relaxed)
+    }
+
+    /// Most records in one frame.
+    pub(crate) fn records_in_frame(&self) -> u32 {
+        match self.kind() {
+            Kind::Pipe | Kind::Terminal | Kind::Socket => RECORDS_IN_PIPE_FRAME,
+            _ => u32::MAX,
+        }
+    }
+
+    /// Opens what the settings name, using `room` for a path. Gives whether there is an output now.
+    pub(crate) fn open(&self, config: &Config, room: &mut [u8]) -> bool {
+        let opened = match config.target {
+            Target::Nothing => None,
+            Target::Descriptor(fd) => open_descriptor(fd),
+            Target::File => path::expand(config.path(), room).and_then(|path| open_file(path)),
+        };
+        let Some((fd, kind)) = opened else {
+            self.close();
+            return false;
+        };
+        self.keep(fd, kind);
+        true
+    }
+
+    fn keep(&self, fd: i32, kind: Kind) {
+        let Ok(status) = sys::fstat(fd) else { return };
+        self.fd.store(fd, Relaxed);
+        self.device.store(status.device, Relaxed);
+        self.inode.store(status.inode, Relaxed);
+        self.kind.store(kind as u32, Relaxed);
+    }
+
+    /// Gives the output up. Nothing is closed: the number may be the program's by now.
+    pub(crate) fn close(&self) {
+        self.kind.store(Kind::Closed as u32, Relaxed);
+    }
+
+    /// Whether the descriptor is still the file that was opened; its status then.
+    pub(crate) fn check(&self) -> Option<sys::Status> {
+        let status = sys::fstat(self.fd()).ok()?;
+        let is_ours =
+            status.device == self.device.load(Relaxed) && status.inode == self.inode.load(Relaxed);
+        is_ours.then_some(status)
+    }
+
+    /// Opens the same file again after the program took the descriptor away.
+    pub(crate) fn recover(&self, image: &Image) -> Option<sys::Status> {
+        let config = CONFIG.get();
+        if self.kind() != Kind::File || config.target != Target::File {
+            return None;
+        }
+        let mut room = [0; 512];
+        let path = path::expand_for(config.path(), image, &mut room)?;
+        let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let fd = to_high_number(sys::open(path, flags, 0).ok()?);
+        let status = sys::fstat(fd).ok()?;
+        if status.device != self.device.load(Relaxed) || status.inode != self.inode.load(Relaxed) {
+            sys::close(fd);
+            return None;
+        }
+        self.fd.store(fd, Relaxed);
+        Some(status)
+    }
+}
+
+/// A descriptor of our own for what the program has open as `fd`.
+fn open_descriptor(fd: i32) -> Option<(i32, Kind)> {
+    let status = sys::fstat(fd).ok()?;
+    let own = || {
+        sys::duplicate(fd, high_number())
+            .or_else(|_| sys::duplicate(fd, 3))
+            .ok()
+    };
+    if status.is(libc::S_IFREG) {
+        // Opened anew it would have a position of its own, and each stream would overwrite the other.
+        return Some((own()?, Kind::Shared));
+    }
+    if status.is(libc::S_IFSOCK) {
+        return Some((own()?, Kind::Socket));
+    }
+    let kind = if status.is(libc::S_IFIFO) {
+        Kind::Pipe
+    } else if sys::is_terminal(fd) {
+        Kind::Terminal
+    } else {
+        Kind::Device
+    };
+    // Opened anew, so that waiting or not is our own choice: the program's description keeps its flags.
+    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let mut name = [0; 32];
+    let reopened = sys::open(path::of_descriptor(fd, &mut name), flags, 0);
+    Some((reopened.map(to_high_number).ok().or_else(own)?, kind))
+}
+
+/// Opens the file at `path`, if it is one that a trace may go to.
+fn open_file(path: &[u8]) -> Option<(i32, Kind)> {
+    let append = libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
+    let fd = sys::open(path, libc::O_RDWR | libc::O_CREAT | append, 0o666)
+        .or_else(|_| open_writing(path, libc::O_WRONLY | append))
+        .ok()?;
+    let fd = to_high_number(fd);
+    let status = sys::fstat(fd).ok()?;
+    let kind = if status.is(libc::S_IFREG) {
+        Kind::File
+    } else if status.is(libc::S_IFIFO) {
+        // Our own reading end would keep a FIFO alive whose reader is gone.
+        sys::close(fd);
+        let fd = open_writing(path, libc::O_WRONLY | append).ok()?;
+        return Some((to_high_number(fd), Kind::Pipe));
+    } else if sys::is_terminal(fd) {
+        Kind::Terminal
+    } else {
+        Kind::Device
+    };
+    if kind == Kind::File && status.size != 0 && !is_trace(fd) {
+        sys::close(fd); // somebody's file: never touched
+        return None;
+    }
+    Some((fd, kind))
+}
+
+/// Opens for writing; a FIFO waits for its reader as long as a frame would.
+fn open_writing(path: &[u8], flags: i32) -> Result<i32, Errno> {
+    let mut waited = 0;
+    loop {
+        match sys::open(path, flags, 0o666) {
+            Err(Errno::NXIO) if waited < CONFIG.get().wait_milliseconds => {
+                sys::sleep(10);
+                waited = waited.wrapping_add(10);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Whether the file begins as a trace does. One that we may not read is not.
+fn is_trace(fd: i32) -> bool {
+    let mut magic = [0; FRAME_MAGIC.len()];
+    sys::pread(fd, &mut magic, 0) == Ok(magic.len()) && magic == FRAME_MAGIC
+}
+
+/// Moves a descriptor to a number that the program is not likely to look at.
+fn to_high_number(fd: i32) -> i32 {
+    match sys::duplicate(fd, high_number()) {
+        Ok(high) => {
+            sys::close(fd);
+            high
+        }
+        Err(_) => fd,
+    }
+}
+
+fn high_number() -> i32 {
+    let limit = sys::descriptor_limit().min(2000);
+    i32::try_from(limit.saturating_sub(20)).unwrap_or(3).max(3)
+}
+
+/// Writes the slots of `span` as one frame. What cannot be written is counted as lost.
+///
+/// With the lane's lock, and with all signals blocked; `mask` is the program's own mask.
+pub(crate) fn write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) {
+    if !try_write_frame(image, lane, span, mask) {
+        image.lost.fetch_add(span.count, Relaxed); // a count; publishes nothing
+    }
+}
+
+fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> bool {
+    let kind = OUTPUT.kind();
+    if kind == Kind::Closed {
+        return false;
+    }
+    let Some(status) = OUTPUT.check().or_else(|| OUTPUT.recover(image)) else {
+        image.give_up();
+        return false;
+    };
+    if kind == Kind::File && status.size < image.file_floor.load(Relaxed) {
+        image.file_shrank();
+        return false;
+    }
+    let slots = lane.slots();
+    let header = header(image, lane, slots, span, kind).encode();
+    let number = u32::from_le_bytes([header[24], header[25], header[26], header[27]]);
+    let end = trailer(number);
+    let (first, second) = pieces(slots, span);
+    let whole = [piece(&header), first, second, piece(&end)];
+    match kind {
+        Kind::Terminal | Kind::Socket => image.stream.write(&whole, kind, mask),
+        Kind::Pipe => write_pipe(image, &whole, mask),
+        _ => write_file(&whole, mask),
+    }
+}
+
+fn header(image: &Image, lane: &Lane, slots: &[Slot], span: Span, kind: Kind) -> Header {
+    let base = lane.base_number.load(Relaxed);
+    let records = (0..span.count).filter_map(|step| slot(slots, span.from.wrapping_add(step)));
+    let first = records
+        .map(|slot| Record::from_words([slot.head(), 0, 0, 0, 0]))
+        .find(|record| record.op != heapwire_format::Op::VOID)
+        .map_or(base, |record| record.full_number(base));
+    let sums = CONFIG.get().sums || matches!(kind, Kind::Terminal | Kind::Socket);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a lane has at most 2^16 slots"
+    )]
+    let payload_length = span.count.wrapping_mul(Record::SIZE as u32);
+    Header {
+        sum_kind: if sums {
+            SumKind::Crc32 as u8
+        } else {
+            SumKind::None as u8
+        },
+        payload_length,
+        thread: lane.thread.load(Relaxed),
+        tid: lane.tid.load(Relaxed),
+        payload_sum: if sums { sum(slots, span) } else { 0 },
+        first,
+        clock: lane.base_clock.load(Relaxed),
+        settled: if kind == Kind::File {
+            0
+        } else {
+            flush::settled(image, lane, span)
+        },
+        lost: image.lost.load(Relaxed),
+        void: image.void.load(Relaxed),
+        ..Header::new(
+            FrameKind::RECORDS,
+            image.tag.load(Relaxed),
+            image.frames.fetch_add(1, Relaxed), // each frame its own number; publishes nothing
+        )
+    }
+}
+
+fn sum(slots: &[Slot], span: Span) -> u32 {
+    (0..span.count)
+        .filter_map(|step| slot(slots, span.from.wrapping_add(step)))
+        .fold(Crc32::new(), |sum, slot| sum.with(&slot.bytes()))
+        .value()
+}
+
+/// The memory of the slots of `span`: one piece, or two where the ring wraps.
+fn pieces(slots: &[Slot], span: Span) -> (libc::iovec, libc::iovec) {
+    let start = span.from as usize & slots.len().wrapping_sub(1);
+    let count = span.count as usize;
+    let until_end = slots.len().saturating_sub(start).min(count);
+    let first = slots
+        .get(start..start.wrapping_add(until_end))
+        .unwrap_or_default();
+    let second = slots
+        .get(..count.saturating_sub(until_end))
+        .unwrap_or_default();
+    (piece(first), piece(second))
+}
+
+fn piece<T>(memory: &[T]) -> libc::iovec {
+    libc::iovec {
+        iov_base: memory.as_ptr().cast_mut().cast(),
+        iov_len: size_of_val(memory),
+    }
+}
+
+pub(crate) fn total(pieces: &[libc::iovec]) -> usize {
+    pieces
+        .iter()
+        .fold(0, |sum, piece| sum.wrapping_add(piece.iov_len))
+}
+
+/// Appends a frame. After a short write the whole frame is written again: the torn one is known by its trailer.
+fn write_file(frame: &[libc::iovec], mask: SignalSet) -> bool {
+    for _ in 0..3 {
+        let ours = Caused::new(libc::SIGXFSZ, mask);
+        match sys::writev(OUTPUT.fd(), frame) {
+            Ok(written) if written == total(frame) => return true,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::FBIG) => {
+                ours.take_away();
+                return false;
+            }
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Writes a frame to a pipe, which takes it whole or not at all.
+fn write_pipe(image: &Image, frame: &[libc::iovec], mask: SignalSet) -> bool {
+    let mut patience = Patience::new();
+    loop {
+        let ours = Caused::new(libc::SIGPIPE, mask);
+        match sys::writev(OUTPUT.fd(), frame) {
+            Ok(written) => return written == total(frame),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                if !patience.wait(image, mask) {
+                    return false;
+                }
+            }
+            Err(Errno::PIPE) => {
+                ours.take_away();
+                image.give_up();
+                return false;
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
+/// A signal that our own write may cause. All signals are blocked, so it can only wait; it is taken away unless the
+/// program had one waiting itself.
+struct Caused {
+    set: SignalSet,
+    was_pending: bool,
+}
+
+impl Caused {
+    fn new(signal: i32, mask: SignalSet) -> Self {
+        let set = 1u64.wrapping_shl(signal.wrapping_sub(1).cast_unsigned());
+        // One can only have been waiting if the program blocks it.
+        Self {
+            set,
+            was_pending: mask & set != 0 && sys::pending_signals() & set != 0,
+        }
+    }
+
+    fn take_away(&self) {
+        if !self.was_pending {
+            sys::take_signal(self.set);
+        }
+    }
+}
+
+/// How long a slow reader is still waited for, over all tries of one frame.
+pub(crate) struct Patience {
+    end: u64,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self { end: 0 }
+    }
+
+    /// Waits for the reader under the program's own signal mask. `false` where it took too long, or where the user
+    /// chose to drop.
+    pub(crate) fn wait(&mut self, image: &Image, mask: SignalSet) -> bool {
+        let config = CONFIG.get();
+        if config.drops || image.is_stalled.load(Relaxed) != 0 {
+            // After one frame waited in vain, the next ones only try: a program that reads its own trace must not hang.
+            let is_ready = sys::wait_writable(OUTPUT.fd(), 0, mask) == Ok(true);
+            image
+                .is_stalled
+                .store(u32::from(!is_ready && !config.drops), Relaxed);
+            return is_ready && self.once();
+        }
+        let now = sys::clock(libc::CLOCK_MONOTONIC) / 1_000_000;
+        if self.end == 0 {
+            self.end = now.wrapping_add(config.wait_milliseconds);
+        }
+        if now >= self.end {
+            image.is_stalled.store(1, Relaxed);
+            return false;
+        }
+        let left = self.end.wrapping_sub(now);
+        // An interruption is the program's handler that ran; the time goes on.
+        !matches!(sys::wait_writable(OUTPUT.fd(), left, mask), Err(error) if error != Errno::INTR)
+    }
+
+    fn once(&mut self) -> bool {
+        let first = self.end == 0;
+        self.end = u64::MAX;
+        first
+    }
+}

@@ -1,0 +1,104 @@
+//! The ways a process image ends, and the marks that a program sets.
+
+use crate::arch::{self, entry_pass};
+use crate::event::Event;
+use crate::function::Function;
+use crate::image::{self, Image};
+use crate::lane::{self, Lane};
+use crate::{flush, modules, next};
+use heapwire_format::{EndReason, Op};
+
+/// Before the function with this index, which is called with `argument` first and returns to `pc`. Gives its address; the
+/// caller jumps there.
+pub(crate) extern "C" fn before(index: usize, pc: usize, argument: usize) -> usize {
+    let missing = arch::missing as *const () as usize;
+    let Some(function) = Function::at(index) else {
+        return missing;
+    };
+    if next::known(Function::Malloc).is_none() && !image::prepare() {
+        return next::find_now(function).unwrap_or(missing);
+    }
+    if let (Some(lane), Some(image)) = (lane::current(), image::current()) {
+        announce(image, lane, function, pc, argument);
+    }
+    next::known(function).unwrap_or(missing)
+}
+
+fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, argument: usize) {
+    match function {
+        Function::Mtrace => mark(lane, pc, b"mtrace"),
+        Function::Muntrace => mark(lane, pc, b"muntrace"),
+        // A vforked child leaves in its parent's memory: what it flushes is right, an end would not be.
+        _ if !image.is_ours() => {
+            flush::empty_own(image, lane);
+        }
+        Function::Exit | Function::ExitC | Function::QuickExit => {
+            let status = argument as u64 & 0xFF;
+            end(image, lane, EndReason::Immediate, status);
+        }
+        _ => {
+            // Counts only if nothing follows it: the call can fail.
+            let event = Event::of(Op::EXEC, 0, 0);
+            lane.append(Event {
+                base: 0,
+                ..event.with_pc(pc, modules::base_of(lane, pc))
+            });
+            flush::everything(image, lane);
+        }
+    }
+}
+
+fn mark(lane: &Lane, pc: usize, label: &[u8]) {
+    lane.declare(Event::of(Op::MARK, 0, 0).with_pc(pc, 0), label);
+}
+
+fn end(image: &Image, lane: &Lane, reason: EndReason, status: u64) {
+    // Before the end, so that the last lanes are written with limits as they were.
+    flush::everything(image, lane);
+    if image.end() {
+        lane.append(Event::of(Op::END, reason as u64, status));
+        flush::everything(image, lane);
+    }
+}
+
+/// Starts recording even where the program never allocates: that too is an answer.
+extern "C" fn begin() {
+    if image::prepare() {
+        let _ = lane::current();
+    }
+}
+
+/// The destructor of this library. Others may run later, and allocate.
+extern "C" fn finish() {
+    if next::known(Function::Malloc).is_none() {
+        return;
+    }
+    if let (Some(lane), Some(image)) = (lane::current(), image::current())
+        && image.is_ours()
+    {
+        end(image, lane, EndReason::Exit, u64::MAX);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINISH: extern "C" fn() = finish;
+
+entry_pass!(_exit, Function::Exit);
+entry_pass!(_Exit, Function::ExitC);
+entry_pass!(quick_exit, Function::QuickExit);
+entry_pass!(execve, Function::Execve);
+entry_pass!(execv, Function::Execv);
+entry_pass!(execvp, Function::Execvp);
+entry_pass!(execvpe, Function::Execvpe);
+entry_pass!(execl, Function::Execl);
+entry_pass!(execlp, Function::Execlp);
+entry_pass!(execle, Function::Execle);
+entry_pass!(fexecve, Function::Fexecve);
+entry_pass!(execveat, Function::Execveat);
+entry_pass!(mtrace, Function::Mtrace);
+entry_pass!(muntrace, Function::Muntrace);

@@ -1,0 +1,336 @@
+//! Which lane belongs to which thread, and where the memory of lanes comes from.
+//!
+//! Lanes come in chunks, small ones after the first few, so that a program with one thread pays for one. In a regular file
+//! a chunk is a LANES frame, mapped: its records outlive the process. Elsewhere it is private memory.
+
+use crate::image::{Image, LANES};
+use crate::lane::Lane;
+use crate::output::{Kind, OUTPUT};
+use crate::ring::Slot;
+use crate::sync::{AtomicU64, Relaxed};
+use crate::sys;
+use crate::{clock, path};
+use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+use heapwire_format::{
+    FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, Op, Record, TRAILER_SIZE, trailer,
+};
+
+use crate::event::Event;
+
+/// Lanes and slots of the chunks for files, in order; the last one repeats.
+const FILE_CHUNKS: [Shape; 4] = [
+    Shape {
+        lanes: 1,
+        slots: 1024,
+    },
+    Shape {
+        lanes: 3,
+        slots: 1024,
+    },
+    Shape {
+        lanes: 8,
+        slots: 512,
+    },
+    Shape {
+        lanes: 32,
+        slots: 128,
+    },
+];
+/// The same for pipes, sockets and terminals: a lane is a frame, and a quarter for handlers.
+const PIPE_CHUNKS: [Shape; 2] = [
+    Shape {
+        lanes: 4,
+        slots: 128,
+    },
+    Shape {
+        lanes: 32,
+        slots: 128,
+    },
+];
+
+/// Most chunks that are remembered for leaving the file.
+const CHUNKS: usize = 256;
+
+#[derive(Clone, Copy)]
+struct Shape {
+    lanes: u32,
+    slots: u32,
+}
+
+/// The book of lanes. All zero is valid: there are none.
+pub(crate) struct Registry {
+    /// Tid of the thread that registers; 0 = nobody.
+    lock: AtomicU32,
+    /// Lanes that have had an owner: the first ones of the image.
+    in_use: AtomicU32,
+    /// Lanes that have memory.
+    furnished: AtomicU32,
+    chunks: AtomicU32,
+    ended: AtomicU32,
+    places: [Place; CHUNKS],
+}
+
+/// Where a chunk in the file is mapped; length 0 = not in the file.
+struct Place {
+    address: AtomicUsize,
+    length: AtomicUsize,
+}
+
+impl Registry {
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use.load(Acquire) as usize // pairs with the Release in `new_lane`
+    }
+
+    /// Whether the caller is the first to end the image.
+    pub(crate) fn claim_end(&self) -> bool {
+        self.ended.compare_exchange(0, 1, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Puts private memory in the place of all chunks in the file.
+    pub(crate) fn leave_file(&self) {
+        for place in &self.places {
+            let length = place.length.swap(0, Relaxed);
+            if length != 0 {
+                // SAFETY: the range is a mapping of ours; its records are given up with the file.
+                let _ = unsafe { sys::replace_by_anonymous(place.address.load(Relaxed), length) };
+            }
+        }
+    }
+}
+
+/// Finds or makes a lane for this thread, which has none.
+pub(crate) fn register(image: &'static Image) -> Option<&'static Lane> {
+    let mask = sys::block_signals(); // a handler must never find the registry locked below it
+    let tid = sys::gettid();
+    let lane = lock(image, tid).and_then(|()| {
+        let lane = orphan(image, tid, mask).or_else(|| new_lane(image));
+        let lane = lane.inspect(|lane| assign(image, lane, tid));
+        image.registry.lock.store(0, Release); // pairs with `lock`
+        lane
+    });
+    sys::restore_signals(mask);
+    lane
+}
+
+/// Declares the thread that owns `lane`: the caller.
+pub(crate) fn introduce(lane: &Lane) {
+    let mut name = [0; 16];
+    sys::thread_name(&mut name);
+    let length = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    let (tid, serial) = (lane.tid.load(Relaxed), lane.thread.load(Relaxed));
+    let event = Event::of(Op::THREAD, u64::from(tid), u64::from(serial));
+    lane.declare(event, name.get(..length).unwrap_or_default());
+}
+
+fn lock(image: &Image, tid: u32) -> Option<()> {
+    let registry = &image.registry;
+    // The holder has its signals blocked and makes a few system calls: a bound that no live holder reaches.
+    for _ in 0..1_000_000 {
+        // Acquire: pairs with the Release in `register`.
+        match registry.lock.compare_exchange(0, tid, Acquire, Relaxed) {
+            Ok(_) => return Some(()),
+            Err(holder) if !sys::is_alive(image.pid.load(Relaxed), holder) => {
+                let _ = registry.lock.compare_exchange(holder, 0, Relaxed, Relaxed);
+            }
+            Err(_) => sys::yield_now(),
+        }
+    }
+    None
+}
+
+/// A lane whose owner is gone, emptied of its records.
+fn orphan(image: &'static Image, tid: u32, mask: sys::SignalSet) -> Option<&'static Lane> {
+    let pid = image.pid.load(Relaxed);
+    image.lanes_in_use().iter().find(|lane| {
+        let owner = lane.tid.load(Relaxed);
+        // A lane with our own tid is one of a thread that had it before us.
+        let is_orphan = owner == tid || !sys::is_alive(pid, owner);
+        is_orphan && crate::flush::empty_orphan(image, lane, tid, mask)
+    })
+}
+
+fn new_lane(image: &'static Image) -> Option<&'static Lane> {
+    let registry = &image.registry;
+    let index = registry.in_use.load(Relaxed);
+    if index == registry.furnished.load(Relaxed) {
+        add_chunk(image)?;
+    }
+    let lane = image.lane(index as usize)?;
+    registry.in_use.store(index.wrapping_add(1), Release); // pairs with `in_use`: its memory is there
+    Some(lane)
+}
+
+/// Gives an empty lane to this thread.
+fn assign(image: &Image, lane: &Lane, tid: u32) {
+    let serial = image.threads.fetch_add(1, Relaxed).wrapping_add(1);
+    lane.assign(tid, serial);
+    lane.limit.store(image.limit_of(lane.capacity()), Relaxed);
+}
+
+fn add_chunk(image: &'static Image) -> Option<()> {
+    let registry = &image.registry;
+    let chunk = registry.chunks.load(Relaxed) as usize;
+    let shapes = match OUTPUT.kind() {
+        Kind::Pipe | Kind::Terminal | Kind::Socket => &PIPE_CHUNKS[..],
+        _ => &FILE_CHUNKS[..],
+    };
+    let shape = *shapes.get(chunk.min(shapes.len().saturating_sub(1)))?;
+    let first = registry.furnished.load(Relaxed);
+    let last = first
+        .checked_add(shape.lanes)
+        .filter(|last| *last as usize <= LANES)?;
+    let in_file = (OUTPUT.kind() == Kind::File && image.can_map())
+        .then(|| map_in_file(image, registry.places.get(chunk)?, shape))
+        .flatten();
+    let table = match in_file {
+        Some(table) => table,
+        None => sys::map_anonymous(shape.bytes()).ok()?,
+    };
+    write_table(image, table, shape);
+    for step in 0..shape.lanes {
+        let header = table.wrapping_add(shape.header_at(step));
+        let slots = table.wrapping_add(shape.slots_at(step));
+        image.lane(first.wrapping_add(step) as usize)?.furnish(
+            core::ptr::with_exposed_provenance_mut::<Slot>(slots),
+            shape.slots,
+            core::ptr::with_exposed_provenance_mut::<[AtomicU64; 8]>(header),
+        );
+    }
+    registry
+        .chunks
+        .store(u32::try_from(chunk).ok()?.wrapping_add(1), Relaxed);
+    registry.furnished.store(last, Relaxed);
+    Some(())
+}
+
+impl Shape {
+    fn header_at(self, lane: u32) -> usize {
+        LanesTable::SIZE.wrapping_add((lane as usize).wrapping_mul(LaneHeader::SIZE))
+    }
+
+    fn slots_at(self, lane: u32) -> usize {
+        let ring = (self.slots as usize).wrapping_mul(Record::SIZE);
+        self.header_at(self.lanes)
+            .wrapping_add((lane as usize).wrapping_mul(ring))
+    }
+
+    /// Bytes of the table with all slots, in whole pages.
+    fn bytes(self) -> usize {
+        self.slots_at(self.lanes).next_multiple_of(LANES_PAGE)
+    }
+}
+
+/// Appends a LANES frame to the file and maps its table.
+fn map_in_file(image: &Image, place: &Place, shape: Shape) -> Option<usize> {
+    let mut name = [0; 32];
+    let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC;
+    OUTPUT.check()?;
+    // An open file description of our own: its position is where our write ended, whoever else appends.
+    let fd = sys::open(path::of_descriptor(OUTPUT.fd(), &mut name), flags, 0).ok()?;
+    let table = append_and_map(image, fd, shape);
+    sys::close(fd);
+    let (table, floor) = table?;
+    place.address.store(table, Relaxed);
+    place.length.store(shape.bytes(), Relaxed);
+    image.file_floor.fetch_max(floor, Relaxed);
+    Some(table)
+}
+
+/// File systems on which a store to a mapping can fail for want of room, though the pages were written.
+fn is_mappable(fd: i32) -> bool {
+    const BTRFS: u64 = 0x9123_683E;
+    const F2FS: u64 = 0xF2F5_2010;
+    const UBIFS: u64 = 0x2405_1905;
+    const NFS: u64 = 0x6969;
+    const FUSE: u64 = 0x6573_5546;
+    const PLAN9: u64 = 0x0102_1997;
+    const CIFS: u64 = 0xFF53_4D42;
+    const SMB2: u64 = 0xFE53_4D42;
+    sys::file_system(fd)
+        .is_ok_and(|kind| ![BTRFS, F2FS, UBIFS, NFS, FUSE, PLAN9, CIFS, SMB2].contains(&kind))
+}
+
+/// The mapped table, and the length that the file has at least.
+fn append_and_map(image: &Image, fd: i32, shape: Shape) -> Option<(usize, u64)> {
+    if !is_mappable(fd) {
+        return None;
+    }
+    // Room for the table to start on a page, wherever the frame starts.
+    let payload = shape.bytes().wrapping_add(LANES_PAGE);
+    let length = Header::SIZE
+        .wrapping_add(payload)
+        .wrapping_add(TRAILER_SIZE);
+    let number = image.frames.fetch_add(1, Relaxed);
+    let header = Header {
+        payload_length: u32::try_from(payload).ok()?,
+        ..Header::new(FrameKind::LANES, image.tag.load(Relaxed), number)
+    }
+    .encode();
+    let end = trailer(number);
+    // Written out as zeroes, not left as a hole: a store to a hole on a full disk would be a SIGBUS in the program.
+    let zeroes = sys::map_anonymous(payload).ok()?;
+    let pieces = [
+        libc::iovec {
+            iov_base: header.as_ptr().cast_mut().cast(),
+            iov_len: header.len(),
+        },
+        libc::iovec {
+            iov_base: core::ptr::with_exposed_provenance_mut(zeroes),
+            iov_len: payload,
+        },
+        libc::iovec {
+            iov_base: end.as_ptr().cast_mut().cast(),
+            iov_len: end.len(),
+        },
+    ];
+    let written = sys::writev(fd, &pieces);
+    // SAFETY: mapped above, and only the kernel has looked at it.
+    unsafe { sys::unmap(zeroes, payload) };
+    if written != Ok(length) {
+        return None;
+    }
+    let stop = sys::position(fd).ok()?;
+    let start = stop.checked_sub(length as u64)?;
+    let table = start
+        .wrapping_add(Header::SIZE as u64)
+        .next_multiple_of(LANES_PAGE as u64);
+    let address = sys::map_file(fd, table, shape.bytes()).ok()?;
+    Some((address, table.wrapping_add(shape.bytes() as u64)))
+}
+
+/// Writes the table and the lane headers into fresh memory of lanes.
+fn write_table(image: &Image, table: usize, shape: Shape) {
+    let fixed = LanesTable {
+        stream: image.tag.load(Relaxed),
+        pid: image.pid.load(Relaxed),
+        lanes: shape.lanes,
+        headers_at: offset(LanesTable::SIZE),
+        header_size: offset(LaneHeader::SIZE),
+    };
+    for step in 0..shape.lanes {
+        let header = LaneHeader {
+            tid: 0,
+            thread: 0,
+            slots_at: offset(shape.slots_at(step)),
+            slots: shape.slots,
+            base_number: 0,
+            base_clock: clock::now(),
+        };
+        store(table.wrapping_add(shape.header_at(step)), &header.encode());
+    }
+    store(table, &fixed.encode());
+}
+
+fn offset(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+fn store(address: usize, bytes: &[u8; 64]) {
+    let place = core::ptr::with_exposed_provenance_mut::<[u8; 64]>(address);
+    // SAFETY: the callers pass places inside a chunk that was just mapped and that no other thread knows.
+    unsafe { place.write(*bytes) };
+}

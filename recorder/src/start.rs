@@ -1,0 +1,168 @@
+//! The begin of a process image: settings, output, and what must be declared first.
+
+use crate::config::{CONFIG, Config};
+use crate::event::Event;
+use crate::image::Image;
+use crate::lane::{self, Lane};
+use crate::output::OUTPUT;
+use crate::sync::{AtomicU32, Relaxed};
+use crate::text::Text;
+use crate::{arch, auxiliary, clock, next, registry, sequence, sys};
+use heapwire_format::Op;
+
+/// Stream tag of the image that this process had last; a forked child finds its parent's here.
+static LAST_TAG: AtomicU32 = AtomicU32::new(0);
+static PARENT_TAG: AtomicU32 = AtomicU32::new(0);
+
+/// Reads the settings (`is_first`) and opens the output. `false`: nothing is to be recorded, or cannot be.
+pub(crate) fn begin(image: &'static Image, is_first: bool) -> bool {
+    let Some(mut guard) = image.modules.lock(sys::gettid()) else {
+        return false;
+    };
+    let room = guard.scratch();
+    if is_first {
+        // SAFETY: `image` calls this with `is_first` from the thread that claimed the start, before recording opens.
+        let config = unsafe { CONFIG.get_mut() };
+        config.read(room);
+    }
+    image.pid.store(sys::getpid(), Relaxed);
+    let tag = sys::random().max(1); // 0 is an observer's
+    image.tag.store(tag, Relaxed);
+    PARENT_TAG.store(LAST_TAG.swap(tag, Relaxed), Relaxed);
+    let config = CONFIG.get();
+    if is_first {
+        return OUTPUT.open(config, room);
+    }
+    continue_output(image, config, room)
+}
+
+/// The output of a forked child: a file of its own, or the inherited one if it is still there.
+fn continue_output(image: &Image, config: &Config, room: &mut [u8]) -> bool {
+    if config.is_per_process() {
+        let inherited = OUTPUT.check().map(|_| OUTPUT.fd());
+        if let Some(fd) = inherited {
+            sys::close(fd);
+        }
+        return OUTPUT.open(config, room);
+    }
+    OUTPUT.check().is_some() || OUTPUT.recover(image).is_some()
+}
+
+/// Declares the process, its modules and this thread.
+pub(crate) fn declare(image: &'static Image, is_first: bool) {
+    let Some(own) = registry::register(image) else {
+        return;
+    };
+    lane::set_current(own);
+    declare_process(image, own, is_first);
+    image.modules.fill(own, is_first);
+    registry::introduce(own);
+}
+
+fn declare_process(image: &'static Image, own: &Lane, is_first: bool) {
+    // A forked child inherits what was done below this number, so it is read before the child takes one.
+    let fork_point = sequence::so_far();
+    let Some(mut guard) = image.modules.lock(own.tid.load(Relaxed)) else {
+        return;
+    };
+    let (buffer, text) = guard.scratch().split_at_mut(4096);
+    let mut text = Text::new(text);
+    push_exe(&mut text, buffer);
+    text.number_entry(b"ppid", u64::from(sys::getppid()));
+    if is_first {
+        text.entry(b"began", b"exec");
+    } else {
+        text.entry(b"began", b"fork");
+        let mut room = [0; 8];
+        let mut tag = Text::new(&mut room);
+        tag.push_hex(&PARENT_TAG.load(Relaxed).to_be_bytes());
+        text.entry(b"parent", tag.bytes());
+        text.number_entry(b"fork", fork_point);
+    }
+    push_target(&mut text, buffer);
+    text.entry(b"options", CONFIG.get().options());
+    text.entry(b"recorder", env!("CARGO_PKG_VERSION").as_bytes());
+    push_arguments(&mut text, buffer);
+    let pid = u64::from(image.pid.load(Relaxed));
+    let event = Event::of(Op::PROCESS, pid, clock::wall());
+    own.declare(
+        Event {
+            pc: sys::clock(libc::CLOCK_MONOTONIC),
+            ..event
+        },
+        text.bytes(),
+    );
+}
+
+fn push_exe(text: &mut Text<'_>, buffer: &mut [u8]) {
+    if let Ok(length) = sys::read_link(b"/proc/self/exe\0", buffer)
+        && let Some(path) = buffer.get(..length)
+    {
+        text.entry(b"exe", path.strip_suffix(b" (deleted)").unwrap_or(path));
+    }
+}
+
+/// What of the target the reader must know.
+fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
+    text.number_entry(b"machine", arch::E_MACHINE);
+    text.number_entry(b"word", size_of::<usize>() as u64);
+    text.entry(
+        b"order",
+        if cfg!(target_endian = "little") {
+            b"little"
+        } else {
+            b"big"
+        },
+    );
+    text.number_entry(b"page", auxiliary::value(libc::AT_PAGESZ).unwrap_or(4096));
+    text.number_entry(b"align", size_of::<usize>() as u64 * 2);
+    let mut release = [0; 65];
+    sys::kernel_release(&mut release);
+    let length = release.iter().position(|byte| *byte == 0).unwrap_or(0);
+    text.entry(b"kernel", release.get(..length).unwrap_or_default());
+    let mut room = [0; 32];
+    if let Some(version) = next::gnu_libc_version(&mut room) {
+        let mut name = [0; 48];
+        let mut libc = Text::new(&mut name);
+        libc.push(b"glibc ");
+        libc.push(version);
+        text.entry(b"libc", libc.bytes());
+    }
+    if let Some(path) = next::allocator_path(buffer) {
+        text.entry(b"allocator", path);
+    }
+    text.entry(b"clock", b"monotonic-coarse");
+    text.number_entry(b"clock-resolution", clock::resolution());
+}
+
+/// The command line, as far as it fits.
+fn push_arguments(text: &mut Text<'_>, buffer: &mut [u8]) {
+    let mut left_out: u64 = 0;
+    let Some((piece, argument)) = buffer.split_at_mut_checked(512) else {
+        return;
+    };
+    let mut used = 0;
+    auxiliary::each_piece(b"/proc/self/cmdline\0", piece, |piece| {
+        for byte in piece {
+            if *byte != 0 {
+                if let Some(place) = argument.get_mut(used) {
+                    *place = *byte;
+                    used = used.wrapping_add(1);
+                } else {
+                    left_out = left_out.wrapping_add(1);
+                }
+                continue;
+            }
+            let argument = argument.get(..used).unwrap_or_default();
+            // Room is kept for the entry that says how much is missing.
+            if text.left() < used.wrapping_add(64) || !text.entry(b"arg", argument) {
+                left_out = left_out.wrapping_add(used as u64).wrapping_add(1);
+            }
+            used = 0;
+        }
+        true
+    });
+    if left_out != 0 {
+        text.number_entry(b"args-cut", left_out);
+    }
+}

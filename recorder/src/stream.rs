@@ -1,0 +1,120 @@
+//! Terminals and sockets, where a write may be cut: what is left of a frame goes first.
+
+use crate::image::Image;
+use crate::output::{Kind, OUTPUT, Patience, total};
+use crate::sync::Relaxed;
+use crate::sys::{self, Errno, SignalSet};
+use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Release};
+use heapwire_format::PIPE_FRAME;
+
+/// The one frame that is on its way. All zero is valid: nothing is.
+pub(crate) struct Stream {
+    /// Not 0 while a thread writes.
+    lock: AtomicU32,
+    /// Bytes of `rest` that are still to be written, at its end.
+    left: AtomicU32,
+    rest: UnsafeCell<[u8; PIPE_FRAME]>,
+}
+
+// SAFETY: `rest` is used by the holder of `lock` only.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// Writes a frame, after the rest of the one before. `false` if it was not written whole.
+    pub(crate) fn write(&self, frame: &[libc::iovec; 4], kind: Kind, mask: SignalSet) -> bool {
+        // Acquire: pairs with the Release below, so that the rest is seen.
+        while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            sys::yield_now(); // the holder has its signals blocked and waits a bounded time
+        }
+        let Some(image) = crate::image::current() else {
+            return false;
+        };
+        let written = self.finish_rest(image, kind, mask) && self.begin(image, frame, kind, mask);
+        self.lock.store(0, Release);
+        written
+    }
+
+    fn finish_rest(&self, image: &Image, kind: Kind, mask: SignalSet) -> bool {
+        let mut patience = Patience::new();
+        loop {
+            let left = self.left.load(Relaxed) as usize;
+            if left == 0 {
+                return true;
+            }
+            // SAFETY: we hold the lock.
+            let rest = unsafe { &mut *self.rest.get() };
+            let start = rest.len().saturating_sub(left);
+            let bytes = rest.get_mut(start..).unwrap_or_default();
+            let mut piece = [libc::iovec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: bytes.len(),
+            }];
+            match put(&mut piece, kind) {
+                Ok(written) => {
+                    let left = left.saturating_sub(written);
+                    self.left.store(u32::try_from(left).unwrap_or(0), Relaxed);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if patience.wait(image, mask) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => {
+                    image.give_up();
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Writes a frame as far as it goes; the rest of a begun one is kept and counts as written.
+    fn begin(&self, image: &Image, frame: &[libc::iovec; 4], kind: Kind, mask: SignalSet) -> bool {
+        let mut patience = Patience::new();
+        loop {
+            let mut pieces = *frame;
+            match put(&mut pieces, kind) {
+                Ok(written) => {
+                    self.keep_rest(frame, written);
+                    return self.finish_rest(image, kind, mask) || written != 0;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if patience.wait(image, mask) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => {
+                    image.give_up();
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn keep_rest(&self, frame: &[libc::iovec; 4], written: usize) {
+        let left = total(frame).saturating_sub(written);
+        // SAFETY: we hold the lock.
+        let rest = unsafe { &mut *self.rest.get() };
+        let mut place = rest.len().saturating_sub(left);
+        let mut skip = written;
+        for piece in frame {
+            let skipped = skip.min(piece.iov_len);
+            skip = skip.wrapping_sub(skipped);
+            let length = piece.iov_len.wrapping_sub(skipped);
+            let end = place.wrapping_add(length);
+            if let Some(to) = rest.get_mut(place..end) {
+                let from = piece.iov_base.cast::<u8>().wrapping_add(skipped);
+                // SAFETY: `from` points to `length` bytes of the frame, which do not change while the lane is locked, and
+                // `to` is our own buffer of the same length.
+                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), length) };
+            }
+            place = end;
+        }
+        self.left.store(u32::try_from(left).unwrap_or(0), Relaxed);
+    }
+}
+
+fn put(pieces: &mut [libc::iovec], kind: Kind) -> Result<usize, Errno> {
+    if kind == Kind::Socket {
+        sys::send(OUTPUT.fd(), pieces)
+    } else {
+        sys::writev(OUTPUT.fd(), pieces)
+    }
+}

@@ -1,0 +1,487 @@
+//! System calls, raw: they leave `errno` alone, lock nothing and allocate nothing.
+
+use crate::arch;
+use core::ptr;
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) const AGAIN: Self = Self(libc::EAGAIN);
+    pub(crate) const INTR: Self = Self(libc::EINTR);
+    pub(crate) const NXIO: Self = Self(libc::ENXIO);
+    pub(crate) const PIPE: Self = Self(libc::EPIPE);
+    pub(crate) const SRCH: Self = Self(libc::ESRCH);
+    pub(crate) const FBIG: Self = Self(libc::EFBIG);
+}
+
+type Result<T> = core::result::Result<T, Errno>;
+
+/// A set of signals as the kernel has it: bit `n - 1` for signal `n`.
+pub(crate) type SignalSet = u64;
+
+/// What of `fstat` matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) mode: u32,
+    pub(crate) size: u64,
+}
+
+impl Status {
+    pub(crate) const fn is(&self, kind: u32) -> bool {
+        self.mode & libc::S_IFMT == kind
+    }
+}
+
+/// Makes a system call with scalar arguments only.
+fn scalar(number: libc::c_long, args: [usize; 6]) -> Result<usize> {
+    // SAFETY: every caller below passes numbers, or pointers that it answers for.
+    check(unsafe { arch::syscall(number.cast_unsigned() as usize, args) })
+}
+
+fn check(result: isize) -> Result<usize> {
+    if (-4095..0).contains(&result) {
+        #[expect(clippy::cast_possible_truncation, reason = "in the range just checked")]
+        return Err(Errno(result.wrapping_neg() as i32));
+    }
+    Ok(result.cast_unsigned())
+}
+
+const fn fd_arg(fd: i32) -> usize {
+    fd.cast_unsigned() as usize
+}
+
+pub(crate) fn getpid() -> u32 {
+    low(scalar(libc::SYS_getpid, [0; 6]))
+}
+
+pub(crate) fn getppid() -> u32 {
+    low(scalar(libc::SYS_getppid, [0; 6]))
+}
+
+pub(crate) fn gettid() -> u32 {
+    low(scalar(libc::SYS_gettid, [0; 6]))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "pids and tids have at most 22 bits"
+)]
+fn low(result: Result<usize>) -> u32 {
+    result.unwrap_or(0) as u32
+}
+
+/// Whether the thread `tid` of this process `pid` exists.
+pub(crate) fn is_alive(pid: u32, tid: u32) -> bool {
+    scalar(libc::SYS_tgkill, [pid as usize, tid as usize, 0, 0, 0, 0]) != Err(Errno::SRCH)
+}
+
+/// Whether real and effective ids differ, so that our environment may be another user's.
+pub(crate) fn is_privileged() -> bool {
+    let id = |number| low(scalar(number, [0; 6]));
+    id(libc::SYS_getuid) != id(libc::SYS_geteuid) || id(libc::SYS_getgid) != id(libc::SYS_getegid)
+}
+
+pub(crate) fn yield_now() {
+    let _ = scalar(libc::SYS_sched_yield, [0; 6]);
+}
+
+pub(crate) fn close(fd: i32) {
+    let _ = scalar(libc::SYS_close, [fd_arg(fd), 0, 0, 0, 0, 0]);
+}
+
+/// Opens the file with the zero-terminated `path`.
+pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32> {
+    if path.last() != Some(&0) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let at = fd_arg(libc::AT_FDCWD);
+    let args = [
+        at,
+        path.as_ptr() as usize,
+        fd_arg(flags),
+        mode as usize,
+        0,
+        0,
+    ];
+    scalar(libc::SYS_openat, args).map(as_fd)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "descriptors are small")]
+fn as_fd(result: usize) -> i32 {
+    (result as u32).cast_signed()
+}
+
+pub(crate) fn read(fd: i32, into: &mut [u8]) -> Result<usize> {
+    loop {
+        let args = [fd_arg(fd), into.as_mut_ptr() as usize, into.len(), 0, 0, 0];
+        match scalar(libc::SYS_read, args) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+pub(crate) fn pread(fd: i32, into: &mut [u8], at: u64) -> Result<usize> {
+    let args = [
+        fd_arg(fd),
+        into.as_mut_ptr() as usize,
+        into.len(),
+        at as usize,
+        0,
+        0,
+    ];
+    scalar(libc::SYS_pread64, args)
+}
+
+/// One write of several pieces; may be short.
+///
+/// The pieces may lie in memory that other threads store to: the kernel copies, we never make a reference.
+pub(crate) fn writev(fd: i32, pieces: &[libc::iovec]) -> Result<usize> {
+    let args = [fd_arg(fd), pieces.as_ptr() as usize, pieces.len(), 0, 0, 0];
+    scalar(libc::SYS_writev, args)
+}
+
+/// Sends several pieces without waiting and without a signal; may be short.
+pub(crate) fn send(fd: i32, pieces: &mut [libc::iovec]) -> Result<usize> {
+    let message = libc::msghdr {
+        msg_name: ptr::null_mut(),
+        msg_namelen: 0,
+        msg_iov: pieces.as_mut_ptr(),
+        msg_iovlen: pieces.len(),
+        msg_control: ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    };
+    let flags = fd_arg(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    scalar(
+        libc::SYS_sendmsg,
+        [fd_arg(fd), &raw const message as usize, flags, 0, 0, 0],
+    )
+}
+
+pub(crate) fn fstat(fd: i32) -> Result<Status> {
+    let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    scalar(
+        libc::SYS_fstat,
+        [fd_arg(fd), status.as_mut_ptr() as usize, 0, 0, 0, 0],
+    )?;
+    // SAFETY: all zero is a valid `stat`, and the kernel has filled it in.
+    let status = unsafe { status.assume_init() };
+    Ok(Status {
+        device: status.st_dev,
+        inode: status.st_ino,
+        mode: status.st_mode,
+        size: status.st_size.cast_unsigned(),
+    })
+}
+
+/// Magic number of the file system that `fd` lies on.
+pub(crate) fn file_system(fd: i32) -> Result<u64> {
+    let mut status = core::mem::MaybeUninit::<libc::statfs>::zeroed();
+    scalar(
+        libc::SYS_fstatfs,
+        [fd_arg(fd), status.as_mut_ptr() as usize, 0, 0, 0, 0],
+    )?;
+    // SAFETY: all zero is a valid `statfs`, and the kernel has filled it in.
+    Ok(unsafe { status.assume_init() }.f_type.cast_unsigned())
+}
+
+/// Where the open file description of `fd` stands.
+pub(crate) fn position(fd: i32) -> Result<u64> {
+    let args = [fd_arg(fd), 0, fd_arg(libc::SEEK_CUR), 0, 0, 0];
+    scalar(libc::SYS_lseek, args).map(|at| at as u64)
+}
+
+/// A duplicate of `fd` with the lowest free number from `from` on, closed at exec.
+pub(crate) fn duplicate(fd: i32, from: i32) -> Result<i32> {
+    let args = [
+        fd_arg(fd),
+        fd_arg(libc::F_DUPFD_CLOEXEC),
+        fd_arg(from),
+        0,
+        0,
+        0,
+    ];
+    scalar(libc::SYS_fcntl, args).map(as_fd)
+}
+
+pub(crate) fn is_terminal(fd: i32) -> bool {
+    let mut settings = [0u8; 64]; // larger than the kernel's `termios`
+    let args = [
+        fd_arg(fd),
+        libc::TCGETS as usize,
+        settings.as_mut_ptr() as usize,
+        0,
+        0,
+        0,
+    ];
+    scalar(libc::SYS_ioctl, args).is_ok()
+}
+
+/// Most descriptors that the process may have.
+pub(crate) fn descriptor_limit() -> u64 {
+    let mut limit = [0u64; 2];
+    let args = [
+        0,
+        libc::RLIMIT_NOFILE as usize,
+        0,
+        limit.as_mut_ptr() as usize,
+        0,
+        0,
+    ];
+    let [soft, _] = limit_after(scalar(libc::SYS_prlimit64, args), limit);
+    soft
+}
+
+fn limit_after(result: Result<usize>, limit: [u64; 2]) -> [u64; 2] {
+    if result.is_ok() { limit } else { [1024; 2] }
+}
+
+/// Waits until `fd` takes bytes, `milliseconds` at the most, under the signal mask `mask`.
+pub(crate) fn wait_writable(fd: i32, milliseconds: u64, mask: SignalSet) -> Result<bool> {
+    let mut entry = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
+    let time = [seconds, rest.wrapping_mul(1_000_000)];
+    let args = [
+        &raw mut entry as usize,
+        1,
+        time.as_ptr() as usize,
+        &raw const mask as usize,
+        size_of::<SignalSet>(),
+        0,
+    ];
+    scalar(libc::SYS_ppoll, args).map(|ready| ready != 0)
+}
+
+/// Blocks all signals for this thread; gives the mask that was.
+pub(crate) fn block_signals() -> SignalSet {
+    let (all, mut old) = (SignalSet::MAX, 0);
+    let args = [
+        fd_arg(libc::SIG_BLOCK),
+        &raw const all as usize,
+        &raw mut old as usize,
+        size_of::<SignalSet>(),
+        0,
+        0,
+    ];
+    let _ = scalar(libc::SYS_rt_sigprocmask, args);
+    old
+}
+
+/// Sets this thread's signal mask.
+pub(crate) fn restore_signals(mask: SignalSet) {
+    let args = [
+        fd_arg(libc::SIG_SETMASK),
+        &raw const mask as usize,
+        0,
+        size_of::<SignalSet>(),
+        0,
+        0,
+    ];
+    let _ = scalar(libc::SYS_rt_sigprocmask, args);
+}
+
+/// Signals that wait for this thread or the process.
+pub(crate) fn pending_signals() -> SignalSet {
+    let mut set = 0;
+    let args = [&raw mut set as usize, size_of::<SignalSet>(), 0, 0, 0, 0];
+    let _ = scalar(libc::SYS_rt_sigpending, args);
+    set
+}
+
+/// Takes one waiting signal of `set` away, without waiting for one.
+pub(crate) fn take_signal(set: SignalSet) {
+    let none = [0u64; 2];
+    let args = [
+        &raw const set as usize,
+        0,
+        none.as_ptr() as usize,
+        size_of::<SignalSet>(),
+        0,
+        0,
+    ];
+    let _ = scalar(libc::SYS_rt_sigtimedwait, args);
+}
+
+/// Zeroed memory of this process alone.
+pub(crate) fn map_anonymous(length: usize) -> Result<usize> {
+    let protection = fd_arg(libc::PROT_READ | libc::PROT_WRITE);
+    let flags = fd_arg(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    scalar(
+        libc::SYS_mmap,
+        [0, length, protection, flags, usize::MAX, 0],
+    )
+}
+
+/// Maps `length` bytes of `fd` from `offset` on, shared with the file.
+pub(crate) fn map_file(fd: i32, offset: u64, length: usize) -> Result<usize> {
+    let protection = fd_arg(libc::PROT_READ | libc::PROT_WRITE);
+    let flags = fd_arg(libc::MAP_SHARED);
+    scalar(
+        libc::SYS_mmap,
+        [0, length, protection, flags, fd_arg(fd), offset as usize],
+    )
+}
+
+/// Puts zeroed private memory in the place of `length` bytes at `address`.
+///
+/// # Safety
+///
+/// The range must be a mapping of ours, and its content must not be needed any more.
+pub(crate) unsafe fn replace_by_anonymous(address: usize, length: usize) -> Result<usize> {
+    let protection = fd_arg(libc::PROT_READ | libc::PROT_WRITE);
+    let flags = fd_arg(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
+    scalar(
+        libc::SYS_mmap,
+        [address, length, protection, flags, usize::MAX, 0],
+    )
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+///
+/// The range must be a mapping of ours that nothing refers to.
+pub(crate) unsafe fn unmap(address: usize, length: usize) {
+    let _ = scalar(libc::SYS_munmap, [address, length, 0, 0, 0, 0]);
+}
+
+/// Asks the kernel to hand a forked child zeroes in the place of this range.
+pub(crate) fn wipe_on_fork(address: usize, length: usize) -> Result<()> {
+    const MADV_WIPEONFORK: usize = 18;
+    scalar(
+        libc::SYS_madvise,
+        [address, length, MADV_WIPEONFORK, 0, 0, 0],
+    )
+    .map(drop)
+}
+
+/// Copies bytes of this process, of which nobody knows whether they are still mapped.
+pub(crate) fn copy_own_memory(address: usize, into: &mut [u8]) -> Result<usize> {
+    let to = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let from = libc::iovec {
+        iov_base: ptr::without_provenance_mut(address),
+        iov_len: into.len(),
+    };
+    let args = [
+        getpid() as usize,
+        &raw const to as usize,
+        1,
+        &raw const from as usize,
+        1,
+        0,
+    ];
+    scalar(libc::SYS_process_vm_readv, args)
+}
+
+/// Nanoseconds of the clock `id`, by the kernel.
+pub(crate) fn clock(id: i32) -> u64 {
+    let mut time = [0u64; 2];
+    let _ = scalar(
+        libc::SYS_clock_gettime,
+        [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0],
+    );
+    let [seconds, nanoseconds] = time;
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(nanoseconds)
+}
+
+/// Random bits; the clock's where the kernel has none.
+pub(crate) fn random() -> u32 {
+    let mut bits = [0u8; 4];
+    let args = [
+        bits.as_mut_ptr() as usize,
+        bits.len(),
+        libc::GRND_NONBLOCK as usize,
+        0,
+        0,
+        0,
+    ];
+    if scalar(libc::SYS_getrandom, args) == Ok(bits.len()) {
+        return u32::from_ne_bytes(bits);
+    }
+    let time = clock(libc::CLOCK_MONOTONIC);
+    #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+    let mixed = (time ^ time >> 32) as u32;
+    mixed ^ getpid().rotate_left(16)
+}
+
+/// The name of this thread, up to its zero byte.
+pub(crate) fn thread_name(into: &mut [u8; 16]) {
+    let args = [
+        fd_arg(libc::PR_GET_NAME),
+        into.as_mut_ptr() as usize,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let _ = scalar(libc::SYS_prctl, args);
+}
+
+/// Where the symbolic link with the zero-terminated `path` leads; the length of it.
+pub(crate) fn read_link(path: &[u8], into: &mut [u8]) -> Result<usize> {
+    if path.last() != Some(&0) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let at = fd_arg(libc::AT_FDCWD);
+    let args = [
+        at,
+        path.as_ptr() as usize,
+        into.as_mut_ptr() as usize,
+        into.len(),
+        0,
+        0,
+    ];
+    scalar(libc::SYS_readlinkat, args)
+}
+
+/// The current folder with its zero byte; the length of it.
+pub(crate) fn current_folder(into: &mut [u8]) -> Result<usize> {
+    scalar(
+        libc::SYS_getcwd,
+        [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0],
+    )
+}
+
+/// The kernel's release, up to its zero byte.
+pub(crate) fn kernel_release(into: &mut [u8; 65]) {
+    const FIELD: usize = 65;
+    let mut names = [0u8; FIELD * 6];
+    let _ = scalar(
+        libc::SYS_uname,
+        [names.as_mut_ptr() as usize, 0, 0, 0, 0, 0],
+    );
+    for (to, from) in into.iter_mut().zip(names.iter().skip(FIELD * 2)) {
+        *to = *from;
+    }
+}
+
+/// Sleeps a while.
+pub(crate) fn sleep(milliseconds: u64) {
+    let time = [0, milliseconds.wrapping_mul(1_000_000)];
+    let _ = scalar(libc::SYS_nanosleep, [time.as_ptr() as usize, 0, 0, 0, 0, 0]);
+}
+
+/// Steps of the clock `id` in nanoseconds.
+pub(crate) fn clock_resolution(id: i32) -> u64 {
+    let mut time = [0u64; 2];
+    let args = [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0];
+    let _ = scalar(libc::SYS_clock_getres, args);
+    let [seconds, nanoseconds] = time;
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(nanoseconds)
+}

@@ -1,0 +1,118 @@
+//! Text in a buffer of fixed size; what does not fit is cut.
+#![forbid(unsafe_code)]
+
+/// See the module.
+pub(crate) struct Text<'b> {
+    room: &'b mut [u8],
+    used: usize,
+}
+
+impl<'b> Text<'b> {
+    pub(crate) fn new(room: &'b mut [u8]) -> Self {
+        Self { room, used: 0 }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.room.get(..self.used).unwrap_or_default()
+    }
+
+    /// Bytes that still fit.
+    pub(crate) fn left(&self) -> usize {
+        self.room.len().saturating_sub(self.used)
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let free = self.room.get_mut(self.used..).unwrap_or_default();
+        for (to, from) in free.iter_mut().zip(bytes) {
+            *to = *from;
+            self.used = self.used.wrapping_add(1);
+        }
+    }
+
+    pub(crate) fn push_decimal(&mut self, mut value: u64) {
+        let mut digits = [0; 20];
+        let mut first = digits.len();
+        loop {
+            first = first.wrapping_sub(1);
+            if let Some(digit) = digits.get_mut(first) {
+                *digit = digit_of(value % 10);
+            }
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.push(digits.get(first..).unwrap_or_default());
+    }
+
+    pub(crate) fn push_hex(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.push(&[
+                digit_of(u64::from(byte >> 4)),
+                digit_of(u64::from(byte & 15)),
+            ]);
+        }
+    }
+
+    /// An entry `key=value` with its end, or nothing if it does not fit whole.
+    pub(crate) fn entry(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let needed = key.len().saturating_add(value.len()).saturating_add(2);
+        if needed > self.left() {
+            return false;
+        }
+        self.push(key);
+        self.push(b"=");
+        self.push(value);
+        self.push(b"\0");
+        true
+    }
+
+    pub(crate) fn number_entry(&mut self, key: &[u8], value: u64) {
+        let mut room = [0; 20];
+        let mut digits = Text::new(&mut room);
+        digits.push_decimal(value);
+        self.entry(key, digits.bytes());
+    }
+}
+
+fn digit_of(value: u64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "callers pass 0 to 15")]
+    let value = value as u8;
+    if value < 10 {
+        b'0'.wrapping_add(value)
+    } else {
+        b'a'.wrapping_sub(10).wrapping_add(value)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Text;
+
+    #[test]
+    fn numbers_and_entries_read_as_they_should() {
+        let mut room = [0; 64];
+        let mut text = Text::new(&mut room);
+        text.push_decimal(0);
+        text.push_decimal(u64::MAX);
+        text.push_hex(&[0x0A, 0xF1]);
+        assert_eq!(text.bytes(), b"0184467440737095516150af1");
+        text.clear();
+        text.number_entry(b"n", 12);
+        assert_eq!(text.bytes(), b"n=12\0");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_and_an_entry_is_left_out() {
+        let mut room = [0; 4];
+        let mut text = Text::new(&mut room);
+        assert!(!text.entry(b"ab", b"c"));
+        assert_eq!(text.bytes(), b"");
+        text.push(b"abcdef");
+        assert_eq!(text.bytes(), b"abcd");
+    }
+}
