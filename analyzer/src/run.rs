@@ -1,0 +1,140 @@
+//! What `record` and `run` do around a program: before, a word on what cannot be recorded; after, what was found.
+
+use crate::cli::{Format, Record, Reporting, Run};
+use crate::reading::{self, Terminal};
+use crate::record::{self, Ended, Looked, NotRun, Output};
+use anyhow::{Context, Result};
+use heapwire::report::Report;
+use heapwire::report::text::{Ended as Summary, TextOptions, render, render_summary};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{env, process};
+
+/// `heapwire record`: gives the exit status of the program.
+pub(crate) fn record(asked: &Record, terminal: &Terminal, say: &mut dyn Write) -> Result<u8, NotRun> {
+    let command = &asked.program.command;
+    let looked = before(command, say)?;
+    let output = Output::of(asked.output.as_deref())?;
+    let name = looked.name.clone().unwrap_or_default();
+    let ended = record::record(command, looked, &output, &asked.recording, |pid| {
+        if terminal.is_terminal {
+            let place = heapwire::report::escape(&output.shown(pid, &name)).into_owned();
+            let _ = writeln!(say, "heapwire: recording to {place} (Ctrl-C stops the program, not the trace)");
+        }
+    })?;
+    let text = match (&output, analyzed(&ended, None)) {
+        (Output::Elsewhere(_), _) => String::new(),
+        (_, Ok(report)) => summary(&report, command, &ended, &terminal.options()),
+        (_, Err(reason)) => format!("heapwire: {reason}\n"),
+    };
+    let _ = say.write_all(text.as_bytes()); // nobody listens: the status still says how it went
+    Ok(ended.exit_status())
+}
+
+/// `heapwire run`: as `record`, and the whole report in place of the summary.
+pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Result<u8, NotRun> {
+    let command = &asked.program.command;
+    let looked = before(command, say)?;
+    let scratch = asked.output.is_none().then(Scratch::new).transpose()?;
+    let file = scratch.as_ref().map(|scratch| scratch.0.join("trace.hwt"));
+    let output = match file {
+        Some(file) => Output::File(file),
+        None => Output::of(asked.output.as_deref())?,
+    };
+    let ended = record::record(command, looked, &output, &asked.recording, |_| {})?;
+    let options = TextOptions {
+        source: scratch.as_ref().map(|_| ended.how()),
+        ..terminal.options_for(&asked.reporting)
+    };
+    let text = match analyzed(&ended, Some(&asked.reporting)) {
+        Ok(report) if asked.reporting.format == Format::Json => heapwire::report::json::render(&report),
+        Ok(report) => render(&report, &options),
+        Err(reason) => format!("heapwire: {reason}\n"),
+    };
+    let _ = say.write_all(text.as_bytes()); // as above
+    Ok(ended.exit_status())
+}
+
+/// Says what is known to keep the recorder out of the program, which is run all the same.
+fn before(command: &[OsString], say: &mut dyn Write) -> Result<Looked, NotRun> {
+    let looked = record::look_at(command)?;
+    if let Some(obstacle) = &looked.obstacle {
+        let name = heapwire::report::escape(&command[0].to_string_lossy()).into_owned();
+        let _ = writeln!(say, "heapwire: {name} {obstacle}: nothing will be recorded of it");
+    }
+    Ok(looked)
+}
+
+/// The report on what was recorded, or the reason why there is none.
+fn analyzed(ended: &Ended, reporting: Option<&Reporting>) -> Result<Report, String> {
+    if ended.traces.is_empty() {
+        return Err(reason(&ended.looked, false));
+    }
+    let options = reading::options(reporting);
+    let report = heapwire::analyze(&ended.traces, &options)
+        .map_err(|error| reading::chain(&error))?;
+    if reading::has_calls(&report) {
+        Ok(report)
+    } else {
+        Err(reason(&ended.looked, true))
+    }
+}
+
+/// Why nothing was recorded, as far as that is known.
+fn reason(looked: &Looked, loaded: bool) -> String {
+    let why = match (&looked.obstacle, looked.own_malloc, loaded) {
+        (Some(obstacle), _, _) => format!("the program {obstacle}"),
+        (None, true, _) => {
+            "no allocation passed through the recorder: the program defines malloc itself".to_owned()
+        }
+        (None, false, true) => {
+            "the recorder was loaded, but no allocation passed through it".to_owned()
+        }
+        (None, false, false) => "the recorder did not start: it was not loaded, or could not write its trace".to_owned(),
+    };
+    format!("nothing was recorded, so nothing is known of leaks: {why}")
+}
+
+fn summary(report: &Report, command: &[OsString], ended: &Ended, options: &TextOptions) -> String {
+    let program = Path::new(&command[0]).file_name().unwrap_or(&command[0]);
+    let sizes = ended.traces.iter().filter_map(|trace| fs::metadata(trace).ok());
+    let here = env::current_dir().unwrap_or_default();
+    let summary = Summary {
+        program: program.to_string_lossy().into_owned(),
+        how: ended.how(),
+        elapsed_ns: u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        trace_bytes: sizes.map(|found| found.len()).sum(),
+        traces: ended
+            .traces
+            .iter()
+            .map(|trace| trace.strip_prefix(&here).unwrap_or(trace).to_string_lossy().into_owned())
+            .collect(),
+    };
+    render_summary(report, &summary, options)
+}
+
+/// A folder that only this user can look into, removed when it is no longer needed.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("heapwire-run-{}-{}", process::id(), now.as_nanos());
+        let path = env::temp_dir().join(name);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // left behind, it only takes room
+    }
+}
