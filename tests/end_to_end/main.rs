@@ -11,3 +11,4 @@ mod newer;
 mod processes;
 mod samples;
 mod transparency;
+mod truth;
