@@ -9,7 +9,7 @@ pub struct RuntimeAddress(pub u64);
 pub struct FileAddress(pub u64);
 
 /// What the dynamic linker added to a module's addresses when it mapped it; 0 is legal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadBias(pub u64);
 
 impl LoadBias {
@@ -43,7 +43,7 @@ impl ReturnAddress {
 }
 
 /// What of the target's machine decides how a return address is looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Machine {
     /// 32-bit ARM: bit 0 says Thumb.
     Arm,

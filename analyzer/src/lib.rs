@@ -1,9 +1,96 @@
 //! Reads heap traces and says what leaked and what was freed wrongly.
 //!
-//! Bytes go one way: [`trace`](crate) to events, events to lifetimes and faults, these to a [`report::Report`], which the
-//! renderers below `report` show.
+//! Bytes go one way: `trace` finds the records, `order` makes events of them, `replay` pairs these into lifetimes and
+//! faults, for each of the `images` of a trace; `findings` makes a [`report::Report`] of that, with names from
+//! [`symbols`], and the renderers below `report` show it.
 #![deny(unsafe_code)]
 
 pub mod address;
+mod blocks;
+mod declare;
+mod dump;
+mod findings;
+mod images;
+mod naming;
+mod order;
+mod replay;
 pub mod report;
+mod sites;
 pub mod symbols;
+mod trace;
+mod warnings;
+
+pub use dump::DumpError;
+pub use trace::{TraceError, Translation};
+
+use images::Images;
+use report::{LiveBlocks, Report};
+use sites::SiteTable;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use trace::Trace;
+
+/// How to analyze.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Threads to use; as many as there are processors where none is given. The result does not depend on it.
+    pub threads: Option<usize>,
+    /// Where to look for symbols.
+    pub symbols: symbols::Options,
+}
+
+/// Reports what the inputs hold, taken together.
+///
+/// # Errors
+///
+/// The first input that cannot be read or is no trace.
+pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceError> {
+    let work = || {
+        let trace = Trace::open(inputs)?;
+        Ok(analyze_trace(&trace, options))
+    };
+    with_threads(options.threads, work)
+}
+
+fn analyze_trace(trace: &Trace, options: &Options) -> Report {
+    let mut sites = SiteTable::default();
+    let images = Images::of(trace, false, &mut sites);
+    findings::report(trace, &images, &sites, &options.symbols)
+}
+
+/// Lists the blocks that were never released.
+///
+/// # Errors
+///
+/// As [`analyze`].
+pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, TraceError> {
+    let work = || {
+        let trace = Trace::open(inputs)?;
+        let mut sites = SiteTable::default();
+        let images = Images::of(&trace, true, &mut sites);
+        Ok(blocks::live(&trace, &images, &sites, &options.symbols))
+    };
+    with_threads(options.threads, work)
+}
+
+/// Prints every record of `input`, one a line.
+///
+/// # Errors
+///
+/// The input cannot be read or is no trace, or `out` cannot be written.
+pub fn dump(input: &Path, out: &mut dyn Write) -> Result<(), DumpError> {
+    let trace = Trace::open(&[input.to_owned()])?;
+    Ok(dump::dump(&trace, out)?)
+}
+
+/// Runs `work` with so many threads; where the system gives none, with those there are.
+fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> T {
+    let pool = threads.and_then(|threads| {
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        builder.build().ok()
+    });
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
+}

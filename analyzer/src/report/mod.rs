@@ -8,6 +8,8 @@ pub mod format;
 pub mod text;
 
 pub use columns::escape;
+pub mod json;
+
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -22,6 +24,26 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// What the reader of the report must know before trusting it.
     pub warnings: Vec<Warning>,
+}
+
+impl Report {
+    /// Calls that the trace holds. Where there are none, nothing can be said of leaks.
+    #[must_use]
+    pub fn recorded_calls(&self) -> u64 {
+        let calls = |process: &Process| {
+            let totals = &process.totals;
+            [
+                totals.allocations,
+                totals.releases,
+                totals.reallocations,
+                totals.failed,
+            ]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+        };
+        let processes = self.processes.iter();
+        processes.map(calls).fold(0, u64::saturating_add)
+    }
 }
 
 /// What was read.

@@ -1,0 +1,211 @@
+//! What a stream declares of its process and its modules: the texts of SPEC.md 4.1 and 4.2.
+
+use crate::address::{LoadBias, Machine};
+use crate::sites::Module;
+use crate::trace::parse;
+use crate::trace::{Head, Stream, Trace};
+use heapwire_format::{Op, Record, TEXT_CHUNK};
+use std::collections::BTreeMap;
+
+/// How many process declarations of a stream are tried until one has its whole text.
+const TRIED: usize = 8;
+
+/// When recording began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Began {
+    /// With the program image.
+    Exec,
+    /// In a forked child.
+    Fork,
+    /// Calls may have gone before; also where nothing is said.
+    Late,
+}
+
+/// Where a child's stream branches off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ForkPoint {
+    /// Stream tag of the parent.
+    pub(crate) parent: u32,
+    /// The child inherits what the parent did with numbers below this one.
+    pub(crate) number: u64,
+}
+
+/// The declaration of a process image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessDeclaration {
+    pub(crate) number: u64,
+    pub(crate) pid: u64,
+    /// Nanoseconds since 1970.
+    pub(crate) wall_clock: u64,
+    /// The trace's clock at that moment.
+    pub(crate) clock: u64,
+    pub(crate) parent_pid: Option<u64>,
+    pub(crate) exe: Option<String>,
+    pub(crate) arguments: Vec<String>,
+    /// Bytes of the command line that are not in `arguments`.
+    pub(crate) arguments_cut: bool,
+    pub(crate) began: Began,
+    pub(crate) fork: Option<ForkPoint>,
+    /// `e_machine` of the recorder.
+    pub(crate) machine: Option<u64>,
+    /// Bytes of a pointer.
+    pub(crate) word: Option<u64>,
+    pub(crate) big_endian: bool,
+}
+
+impl ProcessDeclaration {
+    /// Finds the first whole declaration in a stream; one without its text where no text is whole.
+    pub(crate) fn find(trace: &Trace, stream: &Stream) -> Option<Self> {
+        let mut declared: Vec<_> = stream
+            .sources
+            .iter()
+            .filter_map(|source| {
+                let slot = &source.slots(trace)[source.process_slot? as usize];
+                let record = Record::decode(slot);
+                Some((record.full_number(source.place.reference), record))
+            })
+            .collect();
+        declared.sort_by_key(|(number, _)| *number);
+        let (number, first) = declared.first()?;
+        let whole = declared.iter().take(TRIED).find_map(|(number, record)| {
+            let text = find_text(trace, stream, *number, record.base)?;
+            Some(Self::new(*number, record, &text))
+        });
+        Some(whole.unwrap_or_else(|| Self::new(*number, first, &[])))
+    }
+
+    fn new(number: u64, record: &Record, text: &[u8]) -> Self {
+        let mut declaration = Self {
+            number,
+            pid: record.ptr,
+            wall_clock: record.size,
+            clock: record.pc,
+            parent_pid: None,
+            exe: None,
+            arguments: Vec::new(),
+            arguments_cut: false,
+            began: Began::Late,
+            fork: None,
+            machine: None,
+            word: None,
+            big_endian: false,
+        };
+        let mut parent = None;
+        let mut fork = None;
+        for (key, value) in parse::entries(text) {
+            match key {
+                b"exe" => declaration.exe = Some(readable(value)),
+                b"arg" => declaration.arguments.push(readable(value)),
+                b"args-cut" => declaration.arguments_cut = parse::decimal(value) != Some(0),
+                b"ppid" => declaration.parent_pid = parse::decimal(value),
+                b"parent" => parent = parse::hexadecimal(value),
+                b"fork" => fork = parse::decimal(value),
+                b"began" => {
+                    declaration.began = match value {
+                        b"exec" => Began::Exec,
+                        b"fork" => Began::Fork,
+                        _ => Began::Late,
+                    }
+                }
+                b"machine" => declaration.machine = parse::decimal(value),
+                b"word" => declaration.word = parse::decimal(value),
+                b"order" => declaration.big_endian = value == b"big",
+                _ => {}
+            }
+        }
+        declaration.fork = parent
+            .and_then(|tag| u32::try_from(tag).ok())
+            .zip(fork)
+            .map(|(parent, number)| ForkPoint { parent, number });
+        declaration
+    }
+
+    /// The number that the stream's first record has.
+    pub(crate) fn first_number(&self) -> u64 {
+        self.fork.map_or(1, |fork| fork.number)
+    }
+
+    /// How return addresses of the target are looked up.
+    pub(crate) fn machine(&self) -> Machine {
+        self.machine.map_or(Machine::Other, Machine::of_elf)
+    }
+
+    /// The machine as `uname -m` would say, for those that have one usual name.
+    pub(crate) fn machine_name(&self) -> Option<String> {
+        let name = match (self.machine?, self.word, self.big_endian) {
+            (3, ..) => "i686",
+            (8, Some(4), false) => "mipsel",
+            (8, Some(4), true) => "mips",
+            (8, Some(8), false) => "mips64el",
+            (8, Some(8), true) => "mips64",
+            (20, ..) => "ppc",
+            (21, _, false) => "ppc64le",
+            (21, _, true) => "ppc64",
+            (22, ..) => "s390x",
+            (40, ..) => "arm",
+            (62, Some(4), _) => "x32",
+            (62, ..) => "x86_64",
+            (183, ..) => "aarch64",
+            (243, Some(4), _) => "riscv32",
+            (243, ..) => "riscv64",
+            (258, ..) => "loongarch64",
+            (other, ..) => return Some(format!("machine {other}")),
+        };
+        Some(name.to_owned())
+    }
+}
+
+/// The text of `length` bytes whose records follow `number`, if all of it is in the stream.
+fn find_text(trace: &Trace, stream: &Stream, number: u64, length: u64) -> Option<Vec<u8>> {
+    let chunks = length.div_ceil(TEXT_CHUNK as u64);
+    let first = number.checked_add(1)?;
+    let numbers = first..first.checked_add(chunks)?;
+    let mut found = BTreeMap::new();
+    let overlapping = stream
+        .sources
+        .iter()
+        .filter(|source| source.lowest < numbers.end && numbers.start <= source.highest);
+    for source in overlapping {
+        for slot in source.slots(trace) {
+            let head = Head::of(slot);
+            let number = head.full_number(source.place.reference);
+            if head.op == Op::TEXT && numbers.contains(&number) {
+                found.entry(number).or_insert_with(|| Record::decode(slot));
+            }
+        }
+    }
+    if found.len() as u64 != chunks {
+        return None;
+    }
+    let mut text = Vec::new();
+    for record in found.values() {
+        let (bytes, used) = record.text();
+        text.extend_from_slice(&bytes[..used]);
+    }
+    (text.len() as u64 == length).then_some(text)
+}
+
+/// A module as a module-loaded record and its text declare it.
+pub(crate) fn module(record: &Record, text: &[u8], machine: Machine) -> Module {
+    let mut module = Module {
+        path: None,
+        build_id: None,
+        base: record.ptr,
+        size: record.size,
+        bias: LoadBias(record.pc),
+        machine,
+    };
+    for (key, value) in parse::entries(text) {
+        match key {
+            b"path" => module.path = Some(readable(value)).filter(|path| !path.is_empty()),
+            b"build-id" => module.build_id = parse::hex_bytes(value),
+            _ => {}
+        }
+    }
+    module
+}
+
+/// Bytes of the trace as text; what is not UTF-8 is replaced.
+pub(crate) fn readable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,209 @@
+//! Prints every record of a trace, one a line: the tests' eye, and a reader's who wants to know what a trace says.
+//!
+//! Streams come in order of appearance, their records in the order of numbers. The text of a declaration stands on
+//! its own line too, besides those of its text records.
+
+use crate::images;
+use crate::order::{Event, Merge};
+use crate::trace::{Trace, TraceError};
+use heapwire_format::{Family, Op, Record, TEXT_CHUNK, flag};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
+
+const BATCH: usize = 1 << 14;
+/// Text records that a declaration is held back for; a longer text stands on the lines of its records only.
+const HELD_BACK: usize = 4096;
+
+/// Why a trace was not printed to its end.
+#[derive(Debug)]
+pub enum DumpError {
+    /// It cannot be read.
+    Trace(TraceError),
+    /// It cannot be written.
+    Write(io::Error),
+}
+
+impl fmt::Display for DumpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Write(_) => f.write_str("cannot write"),
+        }
+    }
+}
+
+impl Error for DumpError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Trace(error) => error.source(),
+            Self::Write(error) => Some(error),
+        }
+    }
+}
+
+impl From<TraceError> for DumpError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl From<io::Error> for DumpError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+/// Prints the records of `trace`.
+pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = io::BufWriter::new(out);
+    let begin_clock = images::begin_clock(trace);
+    for stream in &trace.streams {
+        let mut printer = Printer {
+            out: &mut out,
+            stream: stream.tag,
+            begin_clock,
+            held: Vec::new(),
+        };
+        let mut merge = Merge::new(trace, stream);
+        let mut batch = Vec::new();
+        loop {
+            batch.clear();
+            merge.fill(&mut batch, BATCH);
+            if batch.is_empty() {
+                break;
+            }
+            for event in &batch {
+                printer.event(event)?;
+            }
+        }
+        printer.release()?;
+    }
+    for observed in &trace.observed {
+        writeln!(
+            out,
+            "stream=00000000 op=observed-end pid={} status={}",
+            observed.pid, observed.wait_status
+        )?;
+    }
+    out.flush()
+}
+
+struct Printer<'w, W: Write> {
+    out: &'w mut W,
+    stream: u32,
+    begin_clock: u64,
+    /// A declaration whose text is still to come, and what came of it.
+    held: Vec<Event>,
+}
+
+impl<W: Write> Printer<'_, W> {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if let (Some(declaration), Some(last)) = (self.held.first(), self.held.last()) {
+            let goes_on = event.record.op == Op::TEXT
+                && event.number == last.number.saturating_add(1)
+                && self.held.len() <= chunks(&declaration.record).min(HELD_BACK);
+            if goes_on {
+                self.held.push(*event);
+                return Ok(());
+            }
+            self.release()?;
+        }
+        if chunks(&event.record) > 0 {
+            self.held.push(*event);
+            return Ok(());
+        }
+        self.line(event, None)
+    }
+
+    /// Prints the declaration held back, with its text if all of it came.
+    fn release(&mut self) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        let Some((declaration, texts)) = held.split_first() else {
+            return Ok(());
+        };
+        let is_whole = texts.len() == chunks(&declaration.record);
+        let text = is_whole.then(|| {
+            let records = texts.iter().map(|event| event.record.text());
+            records
+                .flat_map(|(bytes, used)| bytes[..used].to_vec())
+                .collect::<Vec<u8>>()
+        });
+        self.line(declaration, text.as_deref())?;
+        for event in texts {
+            self.line(event, None)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, event: &Event, text: Option<&[u8]>) -> io::Result<()> {
+        let record = &event.record;
+        let time = event.clock.saturating_sub(self.begin_clock);
+        write!(
+            self.out,
+            "stream={:08x} number={} op={}",
+            self.stream,
+            event.number,
+            Name(record.op)
+        )?;
+        if record.op.is_heap() {
+            self.heap_flags(record.flags)?;
+        } else {
+            write!(self.out, " flags={}", record.flags)?;
+        }
+        write!(self.out, " thread={} time_ns={time}", event.tid)?;
+        let (bytes, used) = record.text();
+        if record.op == Op::TEXT {
+            return writeln!(self.out, " text=\"{}\"", bytes[..used].escape_ascii());
+        }
+        write!(
+            self.out,
+            " ptr={:#x} size={} pc={:#x} base={:#x}",
+            record.ptr, record.size, record.pc, record.base
+        )?;
+        if let Some(text) = text {
+            write!(self.out, " text=\"{}\"", text.escape_ascii())?;
+        }
+        writeln!(self.out)
+    }
+
+    fn heap_flags(&mut self, flags: u8) -> io::Result<()> {
+        let family = match Family::from_flags(flags) {
+            Family::Malloc => "malloc",
+            Family::Aligned => "aligned",
+            Family::New => "new",
+            Family::NewArray => "new[]",
+            Family::NewAligned => "new-aligned",
+            Family::NewArrayAligned => "new[]-aligned",
+            Family::Unknown => "unknown",
+        };
+        write!(self.out, " family={family} flags=")?;
+        let names = [
+            (flag::HAS_STACK, "has-stack"),
+            (flag::TIME_READ, "time-read"),
+            (flag::HELPED, "helped"),
+            (flag::MORE, "more"),
+        ];
+        let set = names.into_iter().filter(|(bit, _)| flags & bit != 0);
+        let set: Vec<&str> = set.map(|(_, name)| name).collect();
+        write!(self.out, "{}", set.join(","))
+    }
+}
+
+/// Text records that belong to a declaration.
+fn chunks(record: &Record) -> usize {
+    let length = record.op.text_length(record.base).unwrap_or(0);
+    usize::try_from(length.div_ceil(TEXT_CHUNK as u64)).unwrap_or(usize::MAX)
+}
+
+/// The name of an op, or its number.
+struct Name(Op);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{:#04x}", self.0.0),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Assembles the report: what the replays came to, with names for sites and times since the begin.
+
+use crate::declare::ProcessDeclaration;
+use crate::images::{Image, Images};
+use crate::naming::{Names, hex_address};
+use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
+use crate::report::{self, Fault, FaultKind, Report};
+use crate::sites::{SiteId, SiteTable};
+use crate::trace::Trace;
+use crate::{symbols, warnings};
+use heapwire_format::{Family, Op};
+use std::collections::BTreeSet;
+
+/// How a process image ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Normal,
+    Signal(u64),
+    Exec,
+    Cut,
+}
+
+impl End {
+    /// The end of an image (SPEC.md 10.5).
+    pub(crate) fn of(image: &Image) -> Self {
+        let ending = image.outcome.ending;
+        if ending.end.is_some() {
+            return Self::Normal;
+        }
+        if ending.is_exec {
+            return Self::Exec;
+        }
+        match image.wait_status.and_then(signal) {
+            Some(signal) => Self::Signal(signal),
+            None => Self::Cut,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Signal(_) => "signal",
+            Self::Exec => "exec",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// The signal in a wait status that a process ended by one has.
+fn signal(wait_status: u64) -> Option<u64> {
+    Some(wait_status & 0x7F).filter(|signal| *signal != 0 && *signal != 0x7F)
+}
+
+/// The exit status in a wait status that a process ended by itself has.
+fn exit_status(wait_status: u64) -> Option<u64> {
+    (wait_status & 0x7F == 0).then_some(wait_status >> 8 & 0xFF)
+}
+
+/// Numbers to names and times.
+struct Teller<'a> {
+    names: &'a Names,
+    sites: &'a SiteTable,
+    begin_clock: u64,
+}
+
+/// Assembles the report of `images`.
+pub(crate) fn report(
+    trace: &Trace,
+    images: &Images,
+    sites: &SiteTable,
+    options: &symbols::Options,
+) -> Report {
+    let shown = shown_sites(images);
+    let names = Names::of(&shown, sites, options);
+    let teller = Teller {
+        names: &names,
+        sites,
+        begin_clock: images.begin_clock,
+    };
+    let processes: Vec<_> = images
+        .images
+        .iter()
+        .map(|image| teller.process(image))
+        .collect();
+    let mut warnings = warnings::of(trace, &images.images);
+    warnings.extend(names.warnings());
+    let mut report = Report {
+        schema: 1,
+        trace: summary(trace, images),
+        processes,
+        warnings: Vec::new(),
+    };
+    if report.recorded_calls() == 0 {
+        warnings.insert(0, warnings::no_records(&images.images));
+    }
+    report.warnings = warnings;
+    report
+}
+
+fn shown_sites(images: &Images) -> BTreeSet<SiteId> {
+    let mut shown = BTreeSet::new();
+    for image in &images.images {
+        shown.extend(sites_of(&image.outcome));
+    }
+    shown
+}
+
+/// The sites that the report of one process shows.
+fn sites_of(outcome: &Outcome) -> BTreeSet<SiteId> {
+    let rows = outcome.sites.iter();
+    let shown = rows.filter(|row| row.live_blocks > 0 || row.at_peak.1 > 0 || row.temporary > 0);
+    let faults = outcome.faults.iter().flat_map(|fault| {
+        let moments = [Some(fault.at), fault.first_release, fault.allocation];
+        moments.into_iter().flatten()
+    });
+    shown
+        .map(|row| row.site)
+        .chain(faults.map(|moment| moment.site))
+        .collect()
+}
+
+fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
+    let condition = &trace.condition;
+    let outcomes = || images.images.iter().map(|image| &image.outcome);
+    let lost_records = saturating_sum(outcomes().map(|it| it.missing));
+    let is_whole = lost_records == 0
+        && condition.damaged_frames == 0
+        && condition.unknown_frames == 0
+        && images.images.iter().all(|image| {
+            image.began
+                && End::of(image) != End::Cut
+                && image.outcome.counts.unknown_ops == 0
+                && image.differing_copies == 0
+        });
+    let last = outcomes().map(|it| it.last_clock).max().unwrap_or(0);
+    report::TraceSummary {
+        kind: "hwt",
+        files: trace
+            .paths()
+            .map(|path| path.display().to_string())
+            .collect(),
+        complete: is_whole && !images.images.is_empty(),
+        records: outcomes().map(|it| it.counts.records).sum(),
+        lost_records,
+        lost_by_recorder: saturating_sum(
+            images
+                .images
+                .iter()
+                .map(|image| image.lost.min(image.outcome.missing)),
+        ),
+        damaged_bytes: condition.damaged_bytes,
+        foreign_bytes: condition.foreign_bytes,
+        start_unix_ns: images.begin_wall,
+        duration_ns: last.saturating_sub(images.begin_clock),
+    }
+}
+
+/// The sum of counts that a hostile trace can make any size.
+pub(crate) fn saturating_sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+impl Teller<'_> {
+    fn process(&self, image: &Image) -> report::Process {
+        let outcome = &image.outcome;
+        let declaration = image.declaration.as_ref();
+        let end = End::of(image);
+        let shown = sites_of(outcome);
+        let command = declaration
+            .map(|it| it.arguments.clone())
+            .filter(|arguments| !arguments.is_empty());
+        report::Process {
+            pid: image.pid,
+            parent_pid: declaration.and_then(|it| it.parent_pid),
+            command,
+            exe: declaration.and_then(|it| it.exe.clone()),
+            end: end.name(),
+            signal: match end {
+                End::Signal(signal) => Some(signal),
+                _ => None,
+            },
+            exit_status: outcome
+                .ending
+                .end
+                .flatten()
+                .or_else(|| image.wait_status.and_then(exit_status)),
+            machine: declaration.and_then(ProcessDeclaration::machine_name),
+            threads: outcome.threads as u64,
+            modules: self.names.count_modules(&shown, self.sites),
+            totals: totals(outcome),
+            peak: report::Peak {
+                time_ns: (outcome.peak.bytes > 0).then(|| self.since_begin(outcome.peak.clock)),
+                sites: self.rows(&outcome.peak_sites(), Self::peak_site),
+            },
+            timeline: report::Timeline {
+                step_ns: outcome.timeline.0,
+                bytes: outcome.timeline.1.clone(),
+            },
+            leaks: self.rows(&outcome.leaks(), Self::leak),
+            errors: outcome.faults.iter().map(|it| self.fault(it)).collect(),
+            temporaries: self.rows(&outcome.temporaries(), Self::temporary),
+        }
+    }
+
+    fn rows<T>(&self, rows: &[SiteRow], show: impl Fn(&Self, &SiteRow) -> T) -> Vec<T> {
+        rows.iter().map(|row| show(self, row)).collect()
+    }
+
+    fn peak_site(&self, row: &SiteRow) -> report::PeakSite {
+        report::PeakSite {
+            bytes: row.at_peak.0,
+            blocks: row.at_peak.1,
+            stack: self.names.stack(row.site),
+        }
+    }
+
+    fn leak(&self, row: &SiteRow) -> report::Leak {
+        report::Leak {
+            bytes: row.live_bytes,
+            blocks: row.live_blocks,
+            allocations: row.handed_out,
+            oldest_ns: row.oldest.map(|clock| self.since_begin(clock)),
+            stack: self.names.stack(row.site),
+        }
+    }
+
+    fn temporary(&self, row: &SiteRow) -> report::Temporary {
+        report::Temporary {
+            temporary: row.temporary,
+            allocations: row.handed_out,
+            stack: self.names.stack(row.site),
+        }
+    }
+
+    fn fault(&self, fault: &RawFault) -> Fault {
+        Fault {
+            kind: match fault.wrong {
+                Wrong::Double => FaultKind::DoubleFree,
+                Wrong::Invalid => FaultKind::InvalidFree,
+                Wrong::Mismatched => FaultKind::MismatchedFree,
+            },
+            certain: fault.is_certain,
+            address: hex_address(fault.address),
+            size: fault.size,
+            thread: Some(fault.at.tid.into()),
+            time_ns: Some(self.since_begin(fault.at.clock)),
+            log_line: None,
+            stack: self.names.stack(fault.at.site),
+            first_release: fault.first_release.map(|moment| self.moment(moment)),
+            allocation: fault.allocation.map(|moment| self.moment(moment)),
+            inside: fault
+                .inside
+                .map(|(offset, size)| report::Inside { offset, size }),
+            families: fault
+                .families
+                .map(|(allocated, released, op)| report::Families {
+                    allocated: allocated_by(allocated),
+                    released: released_by(released, op),
+                }),
+        }
+    }
+
+    fn moment(&self, moment: Moment) -> report::Moment {
+        report::Moment {
+            thread: Some(moment.tid.into()),
+            time_ns: Some(self.since_begin(moment.clock)),
+            stack: self.names.stack(moment.site),
+        }
+    }
+
+    fn since_begin(&self, clock: u64) -> u64 {
+        clock.saturating_sub(self.begin_clock)
+    }
+}
+
+fn totals(outcome: &Outcome) -> report::Totals {
+    let counts = &outcome.counts;
+    report::Totals {
+        allocations: counts.allocations,
+        releases: counts.releases,
+        reallocations: counts.reallocations,
+        allocated_bytes: counts.allocated_bytes,
+        failed: counts.failed,
+        failed_reallocations: counts.failed_reallocations,
+        live_blocks: outcome.live_blocks,
+        live_bytes: outcome.live_bytes,
+        peak_bytes: outcome.peak.bytes,
+        peak_blocks: outcome.peak.blocks,
+        temporary: counts.temporary,
+        earlier_releases: counts.earlier_releases,
+        inherited_blocks: counts.inherited_blocks,
+        inherited_bytes: counts.inherited_bytes,
+    }
+}
+
+fn allocated_by(family: Family) -> &'static str {
+    match family {
+        Family::Malloc => "malloc",
+        Family::Aligned => "aligned_alloc",
+        Family::New | Family::NewAligned => "new",
+        Family::NewArray | Family::NewArrayAligned => "new[]",
+        Family::Unknown => "unknown",
+    }
+}
+
+fn released_by(family: Family, op: Op) -> &'static str {
+    match family {
+        Family::Malloc | Family::Aligned if op == Op::REALLOC_OLD => "realloc",
+        Family::Malloc | Family::Aligned => "free",
+        Family::New | Family::NewAligned => "delete",
+        Family::NewArray | Family::NewArrayAligned => "delete[]",
+        Family::Unknown => "unknown",
+    }
+}

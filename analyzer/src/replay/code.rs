@@ -1,0 +1,157 @@
+//! Which site a record names, as modules come and go and stacks are declared.
+
+use crate::address::{Machine, ReturnAddress, RuntimeAddress};
+use crate::sites::{Module, ModuleId, Site, SiteId, SiteTable};
+use heapwire_format::{Record, flag};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+const CACHED: usize = 2048; // a power of two; busy programs allocate from a few hundred lines
+
+/// The code of one process image at one moment.
+#[derive(Clone)]
+pub(crate) struct Code {
+    machine: Machine,
+    /// The module last declared with each base.
+    by_base: FxHashMap<u64, ModuleId>,
+    /// Loaded modules: base to end and module.
+    ranges: BTreeMap<u64, (u64, ModuleId)>,
+    /// Innermost site of each declared stack, by its id and epoch.
+    stacks: FxHashMap<u64, SiteId>,
+    /// State of the module list: an address can belong to another module in another generation.
+    generation: u32,
+    recent: Vec<Option<Recent>>,
+}
+
+#[derive(Clone, Copy)]
+struct Recent {
+    pc: u64,
+    base: u64,
+    generation: u32,
+    site: SiteId,
+}
+
+impl Code {
+    pub(crate) fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            by_base: FxHashMap::default(),
+            ranges: BTreeMap::new(),
+            stacks: FxHashMap::default(),
+            generation: 0,
+            recent: vec![None; CACHED],
+        }
+    }
+
+    pub(crate) fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Modules and stack nodes known.
+    pub(crate) fn size(&self) -> usize {
+        self.by_base.len() + self.ranges.len() + self.stacks.len()
+    }
+
+    /// Takes note of a declaration. One that repeats what is known changes nothing.
+    pub(crate) fn load(&mut self, module: Module, sites: &mut SiteTable) {
+        let base = module.base;
+        let end = base.saturating_add(module.size);
+        let id = match self.by_base.get(&base).copied() {
+            Some(id) if *sites.module(id) == module => id,
+            Some(id) if is_same_but_unnamed(sites.module(id), &module) => {
+                sites.complete_module(id, module);
+                id
+            }
+            Some(id) if is_same_but_unnamed(&module, sites.module(id)) => id,
+            _ => sites.add_module(module),
+        };
+        if self.ranges.get(&base) == Some(&(end, id)) {
+            return;
+        }
+        self.generation += 1;
+        self.by_base.insert(base, id);
+        self.remove_overlapping(base, end);
+        self.ranges.insert(base, (end, id));
+    }
+
+    fn remove_overlapping(&mut self, base: u64, end: u64) {
+        while let Some((at, (its_end, _))) = self.ranges.range(..end).next_back()
+            && *its_end > base
+        {
+            let at = *at;
+            self.ranges.remove(&at);
+        }
+        self.ranges.remove(&base); // an empty range of its own
+    }
+
+    /// Takes note that a module's range can be given to another.
+    pub(crate) fn unload(&mut self, base: u64) {
+        if self.ranges.remove(&base).is_some() {
+            self.generation += 1;
+        }
+    }
+
+    /// Takes note of a node of the tree of stacks.
+    pub(crate) fn add_stack_node(&mut self, node: &Record, sites: &mut SiteTable) {
+        let site = Site {
+            call: ReturnAddress(RuntimeAddress(node.pc)),
+            module: self.module(node.pc, node.base, sites),
+            parent: self.stacks.get(&node.size).copied(),
+        };
+        self.stacks.insert(node.ptr, sites.add(site));
+    }
+
+    /// The site of a heap record.
+    pub(crate) fn site(&mut self, record: &Record, sites: &mut SiteTable) -> SiteId {
+        let mut base = record.base;
+        if record.flags & flag::HAS_STACK != 0 {
+            if let Some(site) = self.stacks.get(&record.base) {
+                return *site;
+            }
+            base = 0; // the stack was lost; the innermost call site is not
+        }
+        let place = place_of(record.pc, base);
+        if let Some(recent) = self.recent[place]
+            && (recent.pc, recent.base, recent.generation) == (record.pc, base, self.generation)
+        {
+            return recent.site;
+        }
+        let module = self.module(record.pc, base, sites);
+        let site = sites.add(Site {
+            call: ReturnAddress(RuntimeAddress(record.pc)),
+            module,
+            parent: None,
+        });
+        self.recent[place] = Some(Recent {
+            pc: record.pc,
+            base,
+            generation: self.generation,
+            site,
+        });
+        site
+    }
+
+    /// The module of `pc`: the one last declared with `base`, or without a base the one whose range holds `pc`.
+    fn module(&mut self, pc: u64, base: u64, sites: &mut SiteTable) -> Option<ModuleId> {
+        if base != 0 {
+            let machine = self.machine;
+            let unknown = || sites.add_unknown_module(machine);
+            return Some(*self.by_base.entry(base).or_insert_with(unknown));
+        }
+        let (_, (end, id)) = self.ranges.range(..=pc).next_back()?;
+        (pc < *end).then_some(*id)
+    }
+}
+
+/// Whether `unnamed` can be a declaration of `module` that lost its text, or the place of one that came late.
+fn is_same_but_unnamed(unnamed: &Module, module: &Module) -> bool {
+    let is_unknown = unnamed.size == 0;
+    let is_alike =
+        (unnamed.base, unnamed.size, unnamed.bias) == (module.base, module.size, module.bias);
+    !unnamed.is_named() && (is_unknown || is_alike)
+}
+
+fn place_of(pc: u64, base: u64) -> usize {
+    let mixed = (pc ^ base.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(mixed >> 53).unwrap_or(0) % CACHED
+}

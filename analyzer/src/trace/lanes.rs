@@ -1,0 +1,83 @@
+//! Finds the records that a LANES frame still holds: what the lanes had not yet written when the process ended.
+
+use super::source::{Place, Source};
+use heapwire_format::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable, Record};
+use memchr::memmem;
+use std::ops::Range;
+
+/// What a LANES frame gave.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    /// A source for each lane that was used.
+    pub(crate) sources: Vec<Source>,
+    /// Pid in the table; `None` if the image never used the frame.
+    pub(crate) pid: Option<u32>,
+    /// The table or a lane header contradicts itself.
+    pub(crate) is_damaged: bool,
+}
+
+/// Reads the table in `payload`, a range of the input `bytes`.
+pub(crate) fn read(input: u32, bytes: &[u8], payload: Range<usize>, stream: u32) -> Lanes {
+    let mut lanes = Lanes::default();
+    let Some(table_at) = find_table(bytes, payload.clone()) else {
+        return lanes;
+    };
+    let memory = &bytes[table_at..payload.end];
+    let Some(table) = LanesTable::decode(memory).filter(|table| table.stream == stream) else {
+        lanes.is_damaged = true;
+        return lanes;
+    };
+    lanes.pid = Some(table.pid);
+    // Lanes do not share slots, so all of them together have no more than fit. This keeps a hostile table from
+    // naming the same memory over and over.
+    let mut slots_left = memory.len() / Record::SIZE;
+    for index in 0..table.lanes as usize {
+        let header_at = index
+            .checked_mul(table.header_size as usize)
+            .and_then(|at| at.checked_add(table.headers_at as usize));
+        let header = header_at
+            .and_then(|at| memory.get(at..))
+            .filter(|_| table.header_size as usize >= LaneHeader::SIZE)
+            .and_then(LaneHeader::decode);
+        let Some(header) = header else {
+            lanes.is_damaged = true;
+            return lanes;
+        };
+        if header.tid == 0 || header.slots == 0 {
+            continue;
+        }
+        let begin = header.slots_at as usize;
+        let slots = header.slots as usize;
+        let fits = slots
+            .checked_mul(Record::SIZE)
+            .and_then(|length| begin.checked_add(length))
+            .is_some_and(|end| end <= memory.len());
+        if !fits || slots > slots_left {
+            lanes.is_damaged = true;
+            continue;
+        }
+        slots_left -= slots;
+        lanes.sources.push(Source::new(Place {
+            input,
+            offset: table_at + begin,
+            slots: header.slots,
+            reference: header.base_number,
+            clock: header.base_clock,
+            tid: header.tid,
+            is_mixed: false,
+        }));
+    }
+    lanes
+}
+
+/// Where the table begins: on a page of the file as written, which damage before it may have moved since.
+fn find_table(bytes: &[u8], payload: Range<usize>) -> Option<usize> {
+    let on_page = payload.start.next_multiple_of(LANES_PAGE);
+    if bytes
+        .get(on_page..payload.end)
+        .is_some_and(|memory| memory.starts_with(&LANES_MAGIC))
+    {
+        return Some(on_page);
+    }
+    memmem::find(&bytes[payload.clone()], &LANES_MAGIC).map(|found| payload.start + found)
+}

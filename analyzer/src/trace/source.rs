@@ -1,0 +1,114 @@
+//! A source: a run of record slots in one place, filled by one lane, and what a first look at it tells.
+
+use super::Trace;
+use heapwire_format::{Op, Record};
+
+/// Slots as they lie in the input.
+pub(crate) type Slots<'t> = &'t [[u8; Record::SIZE]];
+
+/// Where a run of slots lies, and what its records are relative to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Index of the input.
+    pub(crate) input: u32,
+    /// Offset of the first slot in it.
+    pub(crate) offset: usize,
+    /// Number of slots.
+    pub(crate) slots: u32,
+    /// Reference of the full numbers.
+    pub(crate) reference: u64,
+    /// Nanoseconds that times count from.
+    pub(crate) clock: u64,
+    /// Kernel tid of the thread that made the records.
+    pub(crate) tid: u32,
+    /// Thread records in the run say who made those after them.
+    pub(crate) is_mixed: bool,
+}
+
+/// A run of slots and the range of its numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub(crate) place: Place,
+    /// Lowest number in it.
+    pub(crate) lowest: u64,
+    /// Highest number in it.
+    pub(crate) highest: u64,
+    /// Records in it.
+    pub(crate) records: u32,
+    /// Numbers rise from slot to slot.
+    pub(crate) is_rising: bool,
+    /// Slot of the first process declaration.
+    pub(crate) process_slot: Option<u32>,
+}
+
+impl Source {
+    pub(crate) fn new(place: Place) -> Self {
+        Self {
+            place,
+            lowest: u64::MAX,
+            highest: 0,
+            records: 0,
+            is_rising: true,
+            process_slot: None,
+        }
+    }
+
+    /// The source with the range of its numbers found out.
+    pub(crate) fn surveyed(mut self, trace: &Trace) -> Self {
+        let mut last = None;
+        for (index, slot) in (0u32..).zip(self.slots(trace)) {
+            let head = Head::of(slot);
+            if !head.is_record() {
+                continue;
+            }
+            let number = head.full_number(self.place.reference);
+            self.lowest = self.lowest.min(number);
+            self.highest = self.highest.max(number);
+            self.records += 1;
+            self.is_rising &= last.is_none_or(|last| last < number);
+            last = Some(number);
+            if head.op == Op::PROCESS && self.process_slot.is_none() {
+                self.process_slot = Some(index);
+            }
+        }
+        self
+    }
+
+    /// Its slots in the input.
+    pub(crate) fn slots<'t>(&self, trace: &'t Trace) -> Slots<'t> {
+        let length = self.place.slots as usize * Record::SIZE;
+        let bytes = &trace.bytes(self.place.input)[self.place.offset..][..length];
+        bytes.as_chunks().0
+    }
+}
+
+/// The first word of a record: all that the order of records needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) op: Op,
+    pub(crate) number: u32,
+}
+
+impl Head {
+    pub(crate) fn of(slot: &[u8; Record::SIZE]) -> Self {
+        Self {
+            op: Op(slot[0]),
+            number: u32::from_le_bytes([slot[4], slot[5], slot[6], slot[7]]),
+        }
+    }
+
+    /// Whether the slot holds a record that takes a number.
+    pub(crate) fn is_record(self) -> bool {
+        self.op != Op::HOLE && self.op != Op::VOID
+    }
+
+    /// As [`Record::full_number`].
+    pub(crate) fn full_number(self, reference: u64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the low half is what is compared"
+        )]
+        let distance = self.number.wrapping_sub(reference as u32).cast_signed();
+        reference.wrapping_add_signed(i64::from(distance))
+    }
+}

@@ -1,0 +1,90 @@
+//! A stream: all sources of one process image, and what its frame headers claim.
+
+use super::Trace;
+use super::source::Source;
+use heapwire_format::{Header, Op, Record};
+use rayon::prelude::*;
+
+/// Where the records of one process image lie.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Stream tag.
+    pub(crate) tag: u32,
+    /// In order of their lowest numbers once surveyed; equal ones in order of place.
+    pub(crate) sources: Vec<Source>,
+    /// Records that the recorder counted as lost.
+    pub(crate) lost: u32,
+    /// Holes that the recorder passed.
+    pub(crate) void: u32,
+    /// All numbers below this one were taken.
+    pub(crate) taken: u64,
+    /// Pid in the table of its lanes.
+    pub(crate) lanes_pid: Option<u32>,
+}
+
+impl Stream {
+    pub(crate) fn new(tag: u32) -> Self {
+        Self {
+            tag,
+            sources: Vec::new(),
+            lost: 0,
+            void: 0,
+            taken: 0,
+            lanes_pid: None,
+        }
+    }
+
+    /// Takes over the counts of a frame's header.
+    pub(crate) fn note(&mut self, header: &Header) {
+        self.lost = self.lost.max(header.lost);
+        self.void = self.void.max(header.void);
+        self.taken = self.taken.max(header.settled);
+    }
+
+    /// Takes over what the header of a frame says whose records cannot be used.
+    pub(crate) fn note_torn(&mut self, header: &Header) {
+        self.note(header);
+        let has_records = header.first != 0 && header.payload_length as usize >= Record::SIZE;
+        if has_records {
+            self.taken = self.taken.max(header.first.saturating_add(1));
+        }
+    }
+
+    /// The image left no trace but memory that it never used.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources.is_empty() && self.lanes_pid.is_none() && self.taken == 0
+    }
+
+    /// Finds the range of numbers of each source and puts sources in order.
+    pub(crate) fn survey(&mut self, trace: &Trace) {
+        self.sources
+            .par_iter_mut()
+            .with_min_len(16)
+            .for_each(|source| *source = source.surveyed(trace));
+        self.sources.retain(|source| source.records > 0);
+        self.sources.sort_by_key(|source| source.lowest);
+    }
+}
+
+/// How a process ended, as its parent saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) pid: u64,
+    /// As `waitpid` gives it.
+    pub(crate) wait_status: u64,
+    /// Index of the input.
+    pub(crate) input: usize,
+    /// Streams that appeared before it.
+    pub(crate) streams_before: usize,
+}
+
+impl Observed {
+    pub(crate) fn of(record: &Record, input: usize, streams_before: usize) -> Option<Self> {
+        (record.op == Op::OBSERVED_END).then_some(Self {
+            pid: record.ptr,
+            wait_status: record.size,
+            input,
+            streams_before,
+        })
+    }
+}

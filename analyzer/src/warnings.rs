@@ -1,0 +1,281 @@
+//! What the reader of a report must know before trusting it, a sentence each.
+
+use crate::findings::{End, saturating_sum};
+use crate::images::Image;
+use crate::report::Warning;
+use crate::trace::{Condition, Trace};
+
+/// The warnings of a trace and its process images, without those of modules.
+pub(crate) fn of(trace: &Trace, images: &[Image]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    of_numbers(images, &mut warnings);
+    of_condition(trace, &mut warnings);
+    of_versions(&trace.condition, images, &mut warnings);
+    of_beginnings(images, &mut warnings);
+    of_blocks(images, &mut warnings);
+    of_ends(images, &mut warnings);
+    warnings
+}
+
+/// Adds a warning, unless there is nothing to count.
+fn add(warnings: &mut Vec<Warning>, kind: &'static str, count: u64, text: String) {
+    if count > 0 {
+        warnings.push(Warning { kind, count, text });
+    }
+}
+
+fn of_numbers(images: &[Image], warnings: &mut Vec<Warning>) {
+    let missing = saturating_sum(images.iter().map(|image| image.outcome.missing));
+    let lost = saturating_sum(
+        images
+            .iter()
+            .map(|image| image.lost.min(image.outcome.missing)),
+    );
+    let void = saturating_sum(images.iter().map(|image| {
+        let rest = image.outcome.missing - image.lost.min(image.outcome.missing);
+        image.void.min(rest)
+    }));
+    let on_the_way = missing.saturating_sub(lost).saturating_sub(void);
+    let consequence = "leaks are an upper bound, and errors near the gap are not certain";
+    add(
+        warnings,
+        "lost-records",
+        lost,
+        format!(
+            "The recorder could not write {}: {consequence}.",
+            count(lost, "record")
+        ),
+    );
+    add(
+        warnings,
+        "lost-on-the-way",
+        on_the_way,
+        format!(
+            "{} written but not in the trace: {consequence}.",
+            counted(on_the_way, "record was", "records were")
+        ),
+    );
+    add(
+        warnings,
+        "unfinished-calls",
+        void,
+        format!(
+            "{} left unfinished by the program and made no record: {consequence}.",
+            counted(void, "call was", "calls were")
+        ),
+    );
+}
+
+fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
+    let condition = &trace.condition;
+    let place = condition
+        .first_damage
+        .map_or_else(String::new, |(input, offset)| {
+            let path = trace.paths().nth(input);
+            let path = path.map_or_else(String::new, |path| format!(" of {}", path.display()));
+            format!(", the first at byte {offset}{path}")
+        });
+    add(
+        warnings,
+        "damaged-frames",
+        condition.damaged_frames,
+        format!(
+            "{} damaged, {} in all{place}: their records count as lost.",
+            counted(condition.damaged_frames, "frame is", "frames are"),
+            count(condition.damaged_bytes, "byte"),
+        ),
+    );
+    add(
+        warnings,
+        "ends-inside-frame",
+        condition.cut_inputs,
+        format!(
+            "{} inside a frame, so the last records are missing.",
+            counted(condition.cut_inputs, "input ends", "inputs end")
+        ),
+    );
+    add(
+        warnings,
+        "foreign-bytes",
+        condition.foreign_bytes,
+        format!(
+            "{} between frames do not belong to the trace and were passed over.",
+            count(condition.foreign_bytes, "byte")
+        ),
+    );
+}
+
+fn of_versions(condition: &Condition, images: &[Image], warnings: &mut Vec<Warning>) {
+    let ops = saturating_sum(images.iter().map(|image| image.outcome.counts.unknown_ops));
+    add(
+        warnings,
+        "unknown-ops",
+        ops,
+        format!(
+            "{} of kinds that this heapwire does not know: a newer one reads this trace in full.",
+            counted(ops, "record is", "records are")
+        ),
+    );
+    add(
+        warnings,
+        "unknown-frames",
+        condition.unknown_frames,
+        format!(
+            "{} of kinds that this heapwire does not know: a newer one reads this trace in full.",
+            counted(condition.unknown_frames, "frame is", "frames are")
+        ),
+    );
+    if let Some(minor) = condition.newer_minor {
+        let text = format!(
+            "The trace is of format version {}.{minor}, newer than this heapwire's {}.{}.",
+            heapwire_format::MAJOR,
+            heapwire_format::MAJOR,
+            heapwire_format::MINOR
+        );
+        add(warnings, "newer-minor", 1, text);
+    }
+    if let Some(major) = condition.newer_major {
+        let text =
+            format!("Frames of format version {major} were refused; a newer heapwire reads them.");
+        add(warnings, "newer-major", 1, text);
+    }
+}
+
+fn of_beginnings(images: &[Image], warnings: &mut Vec<Warning>) {
+    let undeclared: Vec<_> = images
+        .iter()
+        .filter(|it| it.declaration.is_none())
+        .collect();
+    add(
+        warnings,
+        "start-missing",
+        undeclared.len() as u64,
+        format!(
+            "The start of {} is not in the trace: releases of unknown blocks count as releases of earlier blocks.",
+            processes(&undeclared)
+        ),
+    );
+    let late: Vec<_> = images
+        .iter()
+        .filter(|it| it.declaration.is_some() && !it.began && !it.lacks_parent)
+        .collect();
+    add(
+        warnings,
+        "started-late",
+        late.len() as u64,
+        format!(
+            "Recording of {} began after the program: blocks handed out before are not known.",
+            processes(&late)
+        ),
+    );
+    let orphans: Vec<_> = images.iter().filter(|it| it.lacks_parent).collect();
+    add(
+        warnings,
+        "parent-missing",
+        orphans.len() as u64,
+        format!(
+            "The trace of the process that forked {} is not among the inputs: what was inherited is not known.",
+            processes(&orphans)
+        ),
+    );
+}
+
+fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
+    let in_flight = saturating_sum(images.iter().map(|it| it.outcome.in_flight));
+    add(
+        warnings,
+        "in-flight",
+        in_flight,
+        format!(
+            "{} under way when the trace ended: whether the old block is still live is not known, so it is listed as live.",
+            counted(in_flight, "realloc was", "reallocs were")
+        ),
+    );
+    let unseen = saturating_sum(images.iter().map(|it| it.outcome.counts.unseen_releases));
+    add(
+        warnings,
+        "unseen-releases",
+        unseen,
+        format!(
+            "{} handed out again without a release in between; the earlier block counts as released.",
+            counted(unseen, "address was", "addresses were")
+        ),
+    );
+    let copies = saturating_sum(images.iter().map(|it| it.differing_copies));
+    add(
+        warnings,
+        "copies-differ",
+        copies,
+        format!(
+            "{} twice with different contents; the first copy was taken.",
+            counted(copies, "record is there", "records are there")
+        ),
+    );
+}
+
+fn of_ends(images: &[Image], warnings: &mut Vec<Warning>) {
+    let cut: Vec<_> = images.iter().filter(|it| End::of(it) == End::Cut).collect();
+    add(
+        warnings,
+        "cut",
+        cut.len() as u64,
+        format!(
+            "The trace of {} shows no end: its blocks are live when the trace ends, not leaked.",
+            processes(&cut)
+        ),
+    );
+}
+
+/// Why there is nothing to report, as far as the trace says.
+pub(crate) fn no_records(images: &[Image]) -> Warning {
+    let names: Vec<_> = images
+        .iter()
+        .filter(|it| it.declaration.is_some())
+        .collect();
+    let missing = saturating_sum(images.iter().map(|it| it.outcome.missing));
+    let text = if missing > 0 {
+        "No call was recorded in what is left of the trace.".to_owned()
+    } else if names.is_empty() {
+        "No call was recorded: no process got as far as to declare itself.".to_owned()
+    } else {
+        format!(
+            "No call was recorded of {}: it made none, or its calls do not go through the dynamic linker (linked statically, or an allocator of its own).",
+            processes(&names)
+        )
+    };
+    Warning {
+        kind: "no-records",
+        count: 1,
+        text,
+    }
+}
+
+/// The processes by pid, as far as that is short.
+fn processes(images: &[&Image]) -> String {
+    const NAMED: usize = 3;
+    let name = |image: &&Image| {
+        image.pid.map_or_else(
+            || "a process without declaration".to_owned(),
+            |pid| format!("process {pid}"),
+        )
+    };
+    let mut text = images
+        .iter()
+        .take(NAMED)
+        .map(name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if images.len() > NAMED {
+        text.push_str(&format!(" and {} more", images.len() - NAMED));
+    }
+    text
+}
+
+fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
