@@ -2,8 +2,8 @@
 
 use crate::cli::{Blocks, Cli, Color, Dump, Format, Report as Asked, Reporting};
 use heapwire::report::text::{TextOptions, render, render_blocks};
-use heapwire::report::{Report, escape, json};
-use heapwire::{Options, TraceError, symbols};
+use heapwire::report::{Warning, escape, json};
+use heapwire::{DumpError, Options, TraceError, symbols};
 use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -79,6 +79,15 @@ impl From<TraceError> for Stopped {
     }
 }
 
+impl From<DumpError> for Stopped {
+    fn from(error: DumpError) -> Self {
+        match error {
+            DumpError::Trace(error) => Self::Trace(error),
+            DumpError::Write(error) => Self::Write(error),
+        }
+    }
+}
+
 impl From<io::Error> for Stopped {
     fn from(error: io::Error) -> Self {
         Self::Write(error)
@@ -99,16 +108,7 @@ pub(crate) fn report(
     };
     out.write_all(text.as_bytes())?;
     out.flush()?;
-    if has_calls(&report) {
-        return Ok(0);
-    }
-    let why = report
-        .warnings
-        .iter()
-        .find(|warning| warning.kind == "no-records");
-    let why = why.map_or("no call was recorded", |warning| &warning.text);
-    writeln!(say, "heapwire: nothing to report: {}", escape(why))?;
-    Ok(NOTHING)
+    answered(&report.warnings, say)
 }
 
 /// `heapwire blocks`: gives the exit status.
@@ -116,6 +116,7 @@ pub(crate) fn blocks(
     asked: &Blocks,
     terminal: &Terminal,
     out: &mut dyn Write,
+    say: &mut dyn Write,
 ) -> Result<u8, Stopped> {
     let live = heapwire::live_blocks(&asked.traces, &options(Some(&asked.reporting)))?;
     let text = match asked.reporting.format {
@@ -124,7 +125,24 @@ pub(crate) fn blocks(
     };
     out.write_all(text.as_bytes())?;
     out.flush()?;
-    Ok(0)
+    answered(&live.warnings, say)
+}
+
+/// The exit status of a verb that has shown its result: that of success only if a call was recorded.
+fn answered(warnings: &[Warning], say: &mut dyn Write) -> Result<u8, Stopped> {
+    let Some(why) = no_records(warnings) else {
+        return Ok(0);
+    };
+    writeln!(say, "heapwire: nothing to report: {}", escape(why))?;
+    Ok(NOTHING)
+}
+
+/// Why a trace has no recorded call, if it has none.
+pub(crate) fn no_records(warnings: &[Warning]) -> Option<&str> {
+    let warning = warnings
+        .iter()
+        .find(|warning| warning.kind == "no-records")?;
+    Some(&warning.text)
 }
 
 /// `heapwire dump`: gives the exit status.
@@ -148,21 +166,6 @@ pub(crate) fn options(asked: Option<&Reporting>) -> Options {
     }
 }
 
-/// Whether any call was recorded.
-pub(crate) fn has_calls(report: &Report) -> bool {
-    report.processes.iter().any(|process| {
-        let totals = &process.totals;
-        [
-            totals.allocations,
-            totals.releases,
-            totals.reallocations,
-            totals.failed,
-        ]
-        .iter()
-        .any(|number| *number > 0)
-    })
-}
-
 /// An error and its causes in one line, each said once.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -172,5 +175,26 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         text.push_str(&error.to_string());
         cause = error.source();
     }
-    escape(&text).into_owned()
+    // What the system said is for people; its number is not.
+    let said = text
+        .split_once(" (os error ")
+        .map_or(&*text, |(said, _)| said);
+    escape(said).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chain;
+    use anyhow::Context;
+    use std::io;
+
+    #[test]
+    fn causes_are_said_in_one_line() {
+        let cause = io::Error::from_raw_os_error(libc::ENOENT);
+        let error = Err::<(), _>(cause).context("cannot open a\nb").unwrap_err();
+        assert_eq!(
+            chain(&*error),
+            "cannot open a\\nb: No such file or directory"
+        );
+    }
 }

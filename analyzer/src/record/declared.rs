@@ -25,11 +25,23 @@ pub(crate) struct Declared {
 }
 
 /// The first process that the trace declares.
+///
+/// Lanes come first and name the pid; the declaration itself may have gone into a frame by then.
 pub(crate) fn first(path: &Path) -> Option<Declared> {
     let file = File::open(path).ok()?;
-    Frames::of(&file)
-        .take(FIRST_FRAMES)
-        .find_map(|(at, header)| declared_in(&file, at, &header))
+    let mut found: Option<Declared> = None;
+    for (at, header) in Frames::of(&file).take(FIRST_FRAMES) {
+        let Some(declared) = declared_in(&file, at, &header) else {
+            continue;
+        };
+        if found.is_none_or(|first| first.pid == declared.pid) {
+            found = Some(declared);
+        }
+        if declared.parent.is_some() {
+            break;
+        }
+    }
+    found
 }
 
 /// Whether the trace declares process `pid`.
@@ -263,6 +275,13 @@ mod tests {
         let empty = Trace::of("lanes", &lanes(&[0; 160]));
         let parent = None;
         assert_eq!(first(&empty.0), Some(Declared { pid: 42, parent }));
+        let moved = [
+            lanes(&[0; 160]),
+            frame(FrameKind::RECORDS, &declaration(42, b"ppid=9\0")),
+        ];
+        let moved = Trace::of("moved", &moved.concat());
+        let parent = Some(9);
+        assert_eq!(first(&moved.0), Some(Declared { pid: 42, parent }));
         let filled = Trace::of("filled", &lanes(&declaration(42, b"ppid=7\0")));
         let parent = Some(7);
         assert_eq!(first(&filled.0), Some(Declared { pid: 42, parent }));

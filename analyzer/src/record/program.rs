@@ -57,7 +57,7 @@ pub(crate) fn find(name: &OsStr) -> io::Result<PathBuf> {
         return executable(Path::new(name));
     }
     let folders = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let mut error = io::ErrorKind::NotFound.into();
+    let mut error = io::Error::from_raw_os_error(libc::ENOENT);
     for folder in env::split_paths(&folders) {
         match executable(&folder.join(name)) {
             Err(other) if other.kind() == io::ErrorKind::PermissionDenied => error = other,
@@ -73,7 +73,7 @@ fn executable(path: &Path) -> io::Result<PathBuf> {
     if found.is_file() && found.mode() & 0o111 != 0 {
         Ok(path.to_owned())
     } else {
-        Err(io::ErrorKind::PermissionDenied.into())
+        Err(io::Error::from_raw_os_error(libc::EACCES))
     }
 }
 

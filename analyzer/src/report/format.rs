@@ -66,9 +66,12 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// A moment of a recording that lasted `whole`: `00:07:21`, and below a minute `0.812 s`.
+/// A moment of a recording that lasted `whole`: `00:07:21`, below a minute `4.812 s`, below a second `0.8 ms`.
 #[must_use]
 pub fn moment(ns: u64, whole: u64) -> String {
+    if whole < SECOND {
+        return duration(ns);
+    }
     if whole < MINUTE {
         return format!("{}.{:03} s", ns / SECOND, ns % SECOND / 1_000_000);
     }
@@ -151,5 +154,6 @@ mod tests {
         assert_eq!(exact_moment(peak, HOUR), "00:07:21.918");
         assert_eq!(moment(812_000_000, SECOND), "0.812 s");
         assert_eq!(exact_moment(812_000_000, SECOND), "0.812 s");
+        assert_eq!(exact_moment(812_000, SECOND - 1), "0.8 ms");
     }
 }

@@ -32,7 +32,7 @@ pub struct TextOptions {
     pub top: usize,
     /// Frames of each stack.
     pub depth: usize,
-    /// What the header names in place of the input files.
+    /// What the header names in place of the input files; nothing, if it is empty.
     pub source: Option<String>,
     /// Source files below this folder are shown relative to it.
     pub base: Option<PathBuf>,

@@ -309,7 +309,7 @@ fn source(page: &Page<'_>, trace: &TraceSummary) -> String {
 fn fill(page: &mut Page<'_>, parts: &[String], between: &str) {
     let width = page.width();
     let mut line = String::new();
-    for part in parts {
+    for part in parts.iter().filter(|part| !part.is_empty()) {
         let part = cut_middle(part, width);
         if !line.is_empty() && columns(&line) + columns(between) + columns(&part) > width {
             page.line(&line);

@@ -25,7 +25,7 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process) {
     if process.leaks.is_empty() {
         let why = match super::header::events(&process.totals) {
             0 => "nothing is known: no call was recorded",
-            _ if ended => "nothing: every recorded block was released",
+            _ if ended => "no leaks: every recorded block was released",
             _ => "nothing: no recorded block was live",
         };
         page.heading(Ink::Strong, name, why);

@@ -6,7 +6,10 @@ use super::page::{Ink, Page};
 use super::stack::{Names, is_system};
 use crate::report::columns::{columns, cut_end, escape, left};
 use crate::report::format::{bytes, count, counted, duration, percent};
-use crate::report::{Fault, FaultKind, Leak, Process, Report};
+use crate::report::{Fault, FaultKind, Leak, Process, Report, Warning};
+
+/// The kind of warning that says nothing of the trace itself; the full report has it.
+const MISSING_SYMBOLS: &str = "module-missing-symbols";
 
 /// How the program ended, and what it left.
 #[derive(Clone, Debug)]
@@ -40,7 +43,8 @@ pub fn render_summary(report: &Report, ended: &Ended, options: &TextOptions) -> 
     page.blank();
     figures(&mut page, report);
     pointers(&mut page, report);
-    for warning in &report.warnings {
+    let of_trace = |warning: &&Warning| warning.kind != MISSING_SYMBOLS;
+    for warning in report.warnings.iter().filter(of_trace) {
         page.item(&format!("warning: {}", warning.text));
     }
     page.blank();
