@@ -11,12 +11,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use typed_arena::Arena;
 
+/// Bytes of DWARF that one more address may need beside what the whole file may need: names, mostly.
+const BYTES_PER_ADDRESS: usize = 4096;
+
+/// Functions inlined into each other at one address; honest ones are a few dozen.
+const MAX_FRAMES: usize = 256;
+
 type Reader<'data> = LimitedReader<'data>;
 
 /// What everything borrowed from files lives in while one module is looked up.
 pub(super) struct Store {
     files: Arena<MappedFile>,
-    uncompressed: Arena<Vec<u8>>,
+    /// Sections that are compressed in their file.
+    pub(super) uncompressed: Arena<Vec<u8>>,
     limits: Limits,
     /// Sections that were needed and could not be read, a sentence each.
     unreadable: RefCell<BTreeSet<String>>,
@@ -131,6 +138,10 @@ impl<'data> DebugInfo<'data> {
     ///
     /// The information about this address is damaged.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
+        if address == u64::MAX {
+            return Ok(Vec::new()); // no range can end behind it
+        }
+        self.store.limits.allow_for(BYTES_PER_ADDRESS);
         let mut lookup = self.context.find_frames(address);
         let mut found = loop {
             lookup = match lookup {
@@ -141,7 +152,9 @@ impl<'data> DebugInfo<'data> {
             };
         };
         let mut frames = Vec::new();
-        while let Some(frame) = found.next()? {
+        while let Some(frame) = found.next()?
+            && frames.len() < MAX_FRAMES
+        {
             let function = match &frame.function {
                 Some(function) => Some(function.raw_name()?.into_owned()),
                 None => None,

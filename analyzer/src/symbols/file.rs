@@ -3,6 +3,8 @@
 use memmap2::Mmap;
 use object::{Object, ObjectSection, SectionFlags, elf};
 use std::fs::{self, File};
+use std::io::{Cursor, Read};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use typed_arena::Arena;
 
@@ -11,6 +13,9 @@ const MIN_UNCOMPRESSED: u64 = 64 << 20;
 
 /// Most bytes that one compressed byte may become. Debug information shrinks to a third, strings to a tenth.
 const MAX_RATIO: u64 = 64;
+
+/// Most bytes that unpacking xz may keep; its strongest setting takes 64 MiB.
+const MAX_XZ_DICTIONARY: usize = 64 << 20;
 
 /// A regular file in memory, whose first bytes say ELF.
 #[derive(Debug)]
@@ -135,4 +140,31 @@ pub(super) fn section<'data>(
     }
     let bytes = compressed.decompress().map_err(reason)?;
     Ok(uncompressed.alloc(bytes.into_owned()))
+}
+
+/// The symbol tables that distributions leave in a stripped file, packed with xz into `.gnu_debugdata`
+/// (MiniDebugInfo); `None` where there are none.
+///
+/// # Errors
+///
+/// A sentence's end: why they cannot be read.
+pub(super) fn packed_symbols<'data>(
+    elf: &object::File<'data>,
+    uncompressed: &'data Arena<Vec<u8>>,
+) -> Option<Result<object::File<'data>, String>> {
+    let packed = elf.section_by_name(".gnu_debugdata")?.data().ok()?;
+    let decoder = xz4rust::XzDecoder::in_heap_with_alloc_dict_size(0, MAX_XZ_DICTIONARY);
+    let reader = xz4rust::XzReader::new_with_buffer_size_and_decoder(
+        Cursor::new(packed.to_vec()),
+        NonZeroUsize::MIN.saturating_add(8 * 1024),
+        decoder,
+    );
+    let most = MIN_UNCOMPRESSED.max(MAX_RATIO.saturating_mul(packed.len() as u64));
+    let mut bytes = Vec::new();
+    if let Err(error) = reader.take(most).read_to_end(&mut bytes) {
+        return Some(Err(format!(".gnu_debugdata: {error}")));
+    }
+    let bytes = uncompressed.alloc(bytes);
+    let file = object::File::parse(bytes.as_slice());
+    Some(file.map_err(|error| format!(".gnu_debugdata: {error}")))
 }

@@ -107,7 +107,7 @@ fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut F
     let link_name = link.as_ref().map(|(name, _)| name.as_str());
     let own = files.module.as_ref().map(|file| file.path().to_owned());
     let candidates = search.debug_files(module.path.as_deref(), id, link_name, own.as_deref());
-    let mut refused = Vec::new();
+    let mut refused = None;
     for candidate in candidates {
         let Ok(file) = MappedFile::open(&candidate.path) else {
             continue;
@@ -116,7 +116,7 @@ fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut F
         if let Err(reason) = check(&file, &candidate, id, sum, files.module.as_ref()) {
             if candidate.rule == Rule::DebugLink {
                 let path = candidate.path.display();
-                refused.push(format!("{path} was not used: {reason}"));
+                refused.get_or_insert(format!("{path} was not used: {reason}"));
             }
             continue;
         }
@@ -131,11 +131,11 @@ fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut F
             files.module = Some(file);
         }
     }
-    if let (Some(name), true) = (link_name, refused.is_empty()) {
+    let absent = link_name.map(|name| {
         let module = module.path.as_deref().unwrap_or("a module");
-        refused.push(format!("debug file {name} of {module} was not found"));
-    }
-    files.notes.append(&mut refused);
+        format!("debug file {name} of {module} was not found")
+    });
+    files.notes.extend(refused.or(absent));
 }
 
 /// Whether a candidate belongs to the module; else why not.
@@ -158,9 +158,14 @@ fn check(
         };
     }
     match (candidate.rule, sum) {
-        (Rule::DebugLink, Some(sum)) if heapwire_format::Crc32::of(file.bytes()) == sum => Ok(()),
-        (Rule::DebugLink, _) => Err("its check sum is not that of the debug link".to_owned()),
-        (Rule::DebugDir, _) if id.is_none() => match module {
+        (Rule::DebugLink | Rule::DebugDir | Rule::Beside, Some(sum)) => {
+            if heapwire_format::Crc32::of(file.bytes()) == sum {
+                Ok(())
+            } else {
+                Err("its check sum is not that of the debug link".to_owned())
+            }
+        }
+        (Rule::DebugDir, None) if id.is_none() => match module {
             Some(module) if found.is_some() || code(file) != code(module) => {
                 Err("it is another build".to_owned())
             }

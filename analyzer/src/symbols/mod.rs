@@ -131,8 +131,10 @@ pub enum Rule {
     BuildId,
     /// Its `.gnu_debuglink`.
     DebugLink,
-    /// Its name, in a directory that the user named or with `.debug` beside it.
+    /// Its name, in a directory that the user named.
     DebugDir,
+    /// Its name with `.debug`, beside it.
+    Beside,
     /// The local cache of debuginfod.
     Debuginfod,
     /// The debug file's `.gnu_debugaltlink`.

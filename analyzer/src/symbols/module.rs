@@ -1,7 +1,7 @@
 //! Looks up the addresses of one module.
 
 use super::dwarf::{DebugInfo, Frame, Store};
-use super::file::MappedFile;
+use super::file::{self, MappedFile};
 use super::locate::{self, Files};
 use super::search::Search;
 use super::table::{Symbol, SymbolTable};
@@ -30,10 +30,7 @@ pub(super) fn resolve(
     let store = Store::new(&main.elf());
     let mut notes = std::mem::take(&mut files.notes);
     let debug_info = debug_info(&files, search, &store, &mut notes);
-    let mut table = SymbolTable::default();
-    for file in [&files.debug, &files.module].into_iter().flatten() {
-        table.add(&file.elf());
-    }
+    let mut table = symbol_table(&files, &store, &mut notes);
     let symbols = table.look_up(addresses);
     let mut damage = None;
     let addresses = addresses
@@ -86,6 +83,28 @@ fn debug_info<'data>(
     }
 }
 
+/// The symbol tables of a module.
+fn symbol_table<'data>(
+    files: &'data Files,
+    store: &'data Store,
+    notes: &mut Vec<String>,
+) -> SymbolTable<'data> {
+    let mut table = SymbolTable::default();
+    for file in [&files.debug, &files.module].into_iter().flatten() {
+        let elf = file.elf();
+        table.add(&elf);
+        match file::packed_symbols(&elf, &store.uncompressed) {
+            Some(Ok(packed)) => table.add(&packed),
+            Some(Err(reason)) => {
+                let path = file.path().display();
+                notes.push(format!("a section of {path} cannot be read: {reason}"));
+            }
+            None => {}
+        }
+    }
+    table
+}
+
 /// What debug information and symbol table say together about one address.
 fn readable(frames: Vec<Frame>, symbol: Option<&Symbol<'_>>, options: &Options) -> Vec<Located> {
     let symbol = symbol.map(|symbol| symbol.name());
@@ -117,9 +136,9 @@ fn readable(frames: Vec<Frame>, symbol: Option<&Symbol<'_>>, options: &Options) 
             }
             Located {
                 function: name.map(|name| names::readable(&name, options.demangle)),
-                file: frame
-                    .file
-                    .map(|file| path::mapped(path::normalised(&file), &options.map)),
+                file: frame.file.map(|file| {
+                    path::mapped(path::normalised(&names::bounded(&file)), &options.map)
+                }),
                 line: frame.line,
                 column: frame.column.filter(|column| *column > 0),
                 inlined: level < outermost,

@@ -20,12 +20,15 @@ pub(super) fn is_mangled(name: &str) -> bool {
 /// The name as a reader knows it; one that cannot be demangled stays as it is.
 pub(super) fn readable(name: &str, demangle: bool) -> String {
     let demangled = if demangle { demangled(name) } else { None };
-    demangled.unwrap_or_else(|| {
-        let mut bounded = Bounded::default();
-        // An error means that it was cut, which is what is wanted.
-        let _ = bounded.write_str(name);
-        bounded.finish()
-    })
+    demangled.unwrap_or_else(|| bounded(name))
+}
+
+/// The text, cut where it is too long to be one name.
+pub(super) fn bounded(text: &str) -> String {
+    let mut bounded = Bounded::default();
+    // An error means that it was cut, which is what is wanted.
+    let _ = bounded.write_str(text);
+    bounded.finish()
 }
 
 fn demangled(name: &str) -> Option<String> {

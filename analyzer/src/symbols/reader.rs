@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Bytes of stack that reading may use: enough for functions inlined into each other some thousand times.
 const MAX_STACK: usize = super::STACK / 8;
 
-/// Reads allowed whatever the size of the sections.
-const MIN_READS: u64 = 1 << 26;
+/// Bytes of a name or path that are looked at.
+const MAX_TEXT: usize = 64 * 1024;
 
-/// Reads allowed for a byte of the sections. An honest look-up of every address needs fewer than two.
-const READS_PER_BYTE: u64 = 8;
+/// Reads allowed whatever the size of the sections.
+const MIN_READS: u64 = 1 << 25;
+
+/// Reads allowed for a byte of the sections. Looking up every function was measured to need less than one.
+const READS_PER_BYTE: u64 = 4;
 
 /// What is left of the reads, stack and addresses that one module's debug information may use.
 ///
@@ -217,8 +220,10 @@ impl Reader for LimitedReader<'_> {
 
     fn to_string_lossy(&self) -> Result<Cow<'_, str>> {
         // Copies are made of these, one a file of a line table: memory counts as reads.
-        self.charge(self.len())?;
-        Reader::to_string_lossy(&self.slice)
+        let text = self.slice.slice();
+        let text = &text[..text.len().min(MAX_TEXT)];
+        self.charge(text.len())?;
+        Ok(String::from_utf8_lossy(text))
     }
 
     #[inline]

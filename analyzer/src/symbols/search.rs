@@ -2,7 +2,7 @@
 
 use super::file::MappedFile;
 use super::{Options, Rule, path::mapped, sysroot};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,19 +94,25 @@ impl Search {
         let by_link = link
             .into_iter()
             .flat_map(move |link| self.linked(link, module, file));
-        let by_name = module
-            .into_iter()
-            .flat_map(move |module| self.named(module, file));
+        let by_name = module.into_iter().flat_map(|module| self.named(module));
+        let beside = file.and_then(|file| {
+            let name = with_suffix(file.file_name()?, ".debug");
+            self.beside(file, Path::new(&name))
+        });
+        let beside = beside.into_iter();
         let cached = id.into_iter().flat_map(|id| self.cached(id));
         let indexed = id
             .into_iter()
             .flat_map(move |id| self.indexed(id, file.is_none()));
+        let mut seen = FxHashSet::default();
         by_id
             .map(of_rule(Rule::BuildId))
             .chain(by_link.map(of_rule(Rule::DebugLink)))
             .chain(by_name.map(of_rule(Rule::DebugDir)))
+            .chain(beside.map(of_rule(Rule::Beside)))
             .chain(cached.map(of_rule(Rule::Debuginfod)))
             .chain(indexed.map(of_rule(Rule::BuildId)))
+            .filter(move |candidate| seen.insert(candidate.path.clone()))
     }
 
     /// `xx/yyyy.debug` in all trees of build ids.
@@ -158,12 +164,11 @@ impl Search {
             paths.extend(self.in_root(&Path::new(GLOBAL).join(&directory)));
         }
         paths.extend(self.debug_dirs.iter().map(|base| base.join(link)));
-        paths.dedup();
         paths
     }
 
-    /// The module's own name, in directories that the user named and with a suffix beside it.
-    fn named(&self, module: &str, file: Option<&Path>) -> Vec<PathBuf> {
+    /// The module's own name, in directories that the user named.
+    fn named(&self, module: &str) -> Vec<PathBuf> {
         let module = Path::new(module);
         let Some(name) = module.file_name() else {
             return Vec::new();
@@ -177,7 +182,6 @@ impl Search {
             paths.push(directory.join(&suffixed));
             paths.push(directory.join(name));
         }
-        paths.extend(file.and_then(|file| self.beside(file, Path::new(&suffixed))));
         paths
     }
 
@@ -256,7 +260,6 @@ impl Search {
             paths.extend(self.beside(file, name));
             paths.extend(self.debug_dirs.iter().map(|base| base.join(name)));
         }
-        paths.dedup();
         paths
     }
 }

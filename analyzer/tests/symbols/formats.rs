@@ -1,0 +1,184 @@
+//! Versions and encodings of DWARF.
+
+use crate::made::{before, build, calls, expect_lines, expect_names, look_up, run, scratch};
+use heapwire::symbols::{Options, Source};
+use std::fs;
+
+#[test]
+fn every_version_and_encoding() {
+    for flags in [
+        "-g -gdwarf-2",
+        "-g -gdwarf-3",
+        "-g -gdwarf-4",
+        "-g -gdwarf-5",
+        "-g -gdwarf-5 -gdwarf64",
+        "-g -gz=zlib",
+        "-g -gz=zlib-gnu",
+        "-g -gdwarf-4 -gz=zlib-gnu",
+        "-g -fdebug-types-section",
+        "-g1",
+        "-g -no-pie",
+        "-g -static",
+    ] {
+        let built = scratch("every_version_and_encoding");
+        let program = build(&built, flags);
+        let found = look_up(&program, None, &calls(&program), &Options::default());
+        expect_lines(&found, &built);
+        assert_eq!(
+            (found.found, found.notes),
+            (Source::DebugInfo, vec![]),
+            "{flags}"
+        );
+    }
+}
+
+#[test]
+fn zstd() {
+    let built = scratch("zstd");
+    let program = build(&built, "-g");
+    run(
+        &built,
+        "objcopy --compress-debug-sections=zstd prog prog.zstd",
+    );
+    let found = look_up(
+        &built.join("prog.zstd"),
+        None,
+        &calls(&program),
+        &Options::default(),
+    );
+    expect_lines(&found, &built);
+}
+
+#[test]
+fn a_section_that_cannot_be_unpacked_is_noted() {
+    let built = scratch("a_section_that_cannot_be_unpacked_is_noted");
+    let program = build(&built, "-g -gz=zlib");
+    let mut bytes = fs::read(&program).unwrap();
+    let unpacked_size = {
+        use object::{Object, ObjectSection};
+        let elf = object::File::parse(&*bytes).unwrap();
+        let section = elf.section_by_name(".debug_info").unwrap();
+        usize::try_from(section.file_range().unwrap().0).unwrap() + 8
+    };
+    bytes[unpacked_size + 5] = 1; // a terabyte more
+    fs::write(&program, bytes).unwrap();
+    let found = look_up(&program, None, &calls(&program), &Options::default());
+    expect_names(&found);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert!(found.notes[0].contains(".debug_info"), "{:?}", found.notes);
+}
+
+#[test]
+fn symbols_only() {
+    let built = scratch("symbols_only");
+    let program = build(&built, "");
+    let found = look_up(&program, None, &calls(&program), &Options::default());
+    expect_names(&found);
+    assert_eq!(found.found, Source::SymbolsOnly);
+}
+
+#[test]
+fn stripped_with_dynamic_symbols() {
+    let built = scratch("stripped_with_dynamic_symbols");
+    let program = build(&built, "-shared -fPIC");
+    let calls = calls(&program);
+    run(&built, "strip prog");
+    let found = look_up(&program, None, &calls, &Options::default());
+    let names: Vec<_> = found
+        .addresses
+        .iter()
+        .map(|frames| frames.first().and_then(|frame| frame.function.as_deref()))
+        .collect();
+    // The function of the header is local: nothing names it, least of all its neighbour.
+    assert_eq!(names, [Some("in_file"), None, Some("main")]);
+    assert_eq!(found.found, Source::SymbolsOnly);
+}
+
+#[test]
+fn packed_symbols_of_a_stripped_file() {
+    let built = scratch("packed_symbols_of_a_stripped_file");
+    let program = build(&built, "");
+    let calls = calls(&program);
+    run(&built, "strip -s -o stripped prog");
+    run(&built, "objcopy --only-keep-debug prog mini");
+    run(&built, "xz mini");
+    run(
+        &built,
+        "objcopy --add-section .gnu_debugdata=mini.xz stripped packed",
+    );
+    let found = look_up(&built.join("packed"), None, &calls, &Options::default());
+    expect_names(&found);
+    assert_eq!(found.found, Source::SymbolsOnly);
+}
+
+#[test]
+fn a_32_bit_file() {
+    let built = scratch("a_32_bit_file");
+    fs::write(
+        built.join("a.c"),
+        "void *take(unsigned);\n\
+         void *leak(void) {\n    void *p = take(3); __asm__ volatile(\".globl call\\ncall:\");\n    return p;\n}\n",
+    )
+    .unwrap();
+    run(
+        &built,
+        "gcc -m32 -g -O1 -fno-pic -nostdlib -shared -Wl,-z,notext -o a.so a.c",
+    );
+    let program = built.join("a.so");
+    let found = look_up(
+        &program,
+        None,
+        &[before(&program, "call")],
+        &Options::default(),
+    );
+    let frame = &found.addresses[0][0];
+    assert_eq!(
+        (frame.function.as_deref(), frame.line),
+        (Some("leak"), Some(3))
+    );
+}
+
+/// The linker leaves the address 0 where it drops a function; a large one would cover the first that is kept.
+#[test]
+fn functions_that_the_linker_dropped_do_not_match() {
+    for version in 2..=5 {
+        let built = scratch("functions_that_the_linker_dropped_do_not_match");
+        let large = "    x = x * 3 + x / 7; x ^= x >> 3;\n".repeat(2000);
+        fs::write(
+            built.join("main.c"),
+            format!(
+                "#include <stdlib.h>\nvolatile unsigned x;\nvoid *volatile kept;\n\
+                 int main(void) {{\n    kept = malloc(1); __asm__ volatile(\".globl call\\ncall:\");\n    return 0;\n}}\n\
+                 void dropped(void) {{\n{large}}}\n"
+            ),
+        )
+        .unwrap();
+        let flags = format!("-g -gdwarf-{version} -O1 -ffunction-sections -Wl,--gc-sections");
+        run(&built, &format!("gcc {flags} -o prog main.c"));
+        let program = built.join("prog");
+        let call = before(&program, "call");
+        assert!(call.0 < 0x4000, "the dropped function has to be longer");
+        let found = look_up(&program, None, &[call], &Options::default());
+        let frame = &found.addresses[0][0];
+        assert_eq!(
+            (frame.function.as_deref(), frame.line),
+            (Some("main"), Some(5)),
+            "DWARF {version}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn prefixes_of_paths_are_replaced() {
+    let built = scratch("prefixes_of_paths_are_replaced");
+    let program = build(&built, "-g -ffile-prefix-map=./=");
+    let options = Options {
+        map: vec![(
+            built.to_str().unwrap().to_owned(),
+            "/home/me/src".to_owned(),
+        )],
+        ..Options::default()
+    };
+    let found = look_up(&program, None, &calls(&program), &options);
+    expect_lines(&found, std::path::Path::new("/home/me/src"));
+}

@@ -1,0 +1,241 @@
+//! Debug information in another file than the module.
+
+use crate::made::{
+    build, calls, expect_lines, expect_names, expect_nothing, id, is_installed, look_up, run,
+    scratch,
+};
+use heapwire::address::FileAddress;
+use heapwire::symbols::{Options, Resolved, Rule, Source};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A program whose debug information was moved to `prog.debug`.
+struct Separated {
+    built: PathBuf,
+    program: PathBuf,
+    calls: Vec<FileAddress>,
+}
+
+impl Separated {
+    fn new(test: &str, build_id: &str, strip: &str) -> Self {
+        let built = scratch(test);
+        let program = build(&built, &format!("-g -Wl,--build-id={build_id}"));
+        let calls = calls(&program);
+        run(&built, "objcopy --only-keep-debug prog prog.debug");
+        run(&built, &format!("strip {strip} prog"));
+        Self {
+            built,
+            program,
+            calls,
+        }
+    }
+
+    fn with_link(test: &str, build_id: &str) -> Self {
+        let separated = Self::new(test, build_id, "-g");
+        run(
+            &separated.built,
+            "objcopy --add-gnu-debuglink=prog.debug prog",
+        );
+        separated
+    }
+
+    fn move_debug(&self, to: &str) -> PathBuf {
+        let to = self.built.join(to);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::rename(self.built.join("prog.debug"), &to).unwrap();
+        to
+    }
+
+    fn look_up(&self, build_id: Option<&str>, debug_dir: Option<&str>) -> Resolved {
+        let options = Options {
+            debug_dirs: debug_dir
+                .map(|directory| self.built.join(directory))
+                .into_iter()
+                .collect(),
+            ..Options::default()
+        };
+        look_up(&self.program, build_id.map(id), &self.calls, &options)
+    }
+}
+
+fn rules(found: &Resolved) -> Vec<Rule> {
+    found.files.iter().map(|file| file.rule).collect()
+}
+
+#[test]
+fn debug_link_beside_the_file() {
+    let separated = Separated::with_link("debug_link_beside_the_file", "none");
+    let found = separated.look_up(None, None);
+    expect_lines(&found, &separated.built);
+    assert_eq!(rules(&found), [Rule::Path, Rule::DebugLink]);
+    assert!(found.notes.is_empty());
+}
+
+#[test]
+fn debug_link_in_a_hidden_directory() {
+    let separated = Separated::with_link("debug_link_in_a_hidden_directory", "none");
+    separated.move_debug(".debug/prog.debug");
+    expect_lines(&separated.look_up(None, None), &separated.built);
+}
+
+#[test]
+fn debug_link_in_a_debug_directory() {
+    let separated = Separated::with_link("debug_link_in_a_debug_directory", "none");
+    let full = format!("dbg{}/prog.debug", separated.built.to_str().unwrap());
+    separated.move_debug(&full);
+    expect_lines(&separated.look_up(None, Some("dbg")), &separated.built);
+}
+
+#[test]
+fn a_wrong_check_sum_is_refused() {
+    let separated = Separated::with_link("a_wrong_check_sum_is_refused", "none");
+    let mut bytes = fs::read(separated.built.join("prog.debug")).unwrap();
+    bytes.push(b'x');
+    fs::write(separated.built.join("prog.debug"), bytes).unwrap();
+    let found = separated.look_up(None, Some("."));
+    expect_names(&found);
+    assert_eq!(found.found, Source::SymbolsOnly);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert!(found.notes[0].contains("check sum"), "{:?}", found.notes);
+}
+
+#[test]
+fn an_absent_debug_file_is_noted_once() {
+    let separated = Separated::with_link("an_absent_debug_file_is_noted_once", "none");
+    fs::remove_file(separated.built.join("prog.debug")).unwrap();
+    run(&separated.built, "strip -s prog");
+    let found = separated.look_up(None, None);
+    expect_nothing(&found);
+    assert_eq!(found.found, Source::NoSymbols);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert!(found.notes[0].contains("prog.debug"), "{:?}", found.notes);
+}
+
+#[test]
+fn a_build_id_wins_over_a_check_sum() {
+    let separated = Separated::with_link("a_build_id_wins_over_a_check_sum", &format!("0x{ID}"));
+    let debug = separated.built.join("prog.debug");
+    let mut bytes = fs::read(&debug).unwrap();
+    bytes.push(b'x');
+    fs::write(&debug, bytes).unwrap();
+    expect_lines(&separated.look_up(Some(ID), None), &separated.built);
+}
+
+#[test]
+fn trees_of_build_ids() {
+    let (first, rest) = ID.split_at(2);
+    for (directory, tree) in [
+        ("dbg", "dbg/.build-id"),
+        ("tree/.build-id", "tree/.build-id"),
+    ] {
+        let separated = Separated::new("trees_of_build_ids", &format!("0x{ID}"), "-s");
+        separated.move_debug(&format!("{tree}/{first}/{rest}.debug"));
+        let found = separated.look_up(Some(ID), Some(directory));
+        expect_lines(&found, &separated.built);
+        assert_eq!(rules(&found), [Rule::Path, Rule::BuildId]);
+        expect_nothing(&separated.look_up(Some(ID), None));
+    }
+}
+
+#[test]
+fn a_module_that_is_gone_is_found_by_its_build_id() {
+    let separated = Separated::new("a_module_that_is_gone", &format!("0x{ID}"), "-s");
+    fs::remove_file(&separated.program).unwrap();
+    separated.move_debug("dbg/anywhere/under/any.name");
+    let found = separated.look_up(Some(ID), Some("dbg"));
+    expect_lines(&found, &separated.built);
+    assert_eq!(found.found, Source::DebugInfo);
+    let found = separated.look_up(Some(ID), None);
+    assert_eq!(found.found, Source::Missing);
+    let other = ID.replace("01", "99");
+    expect_nothing(&separated.look_up(Some(&other), Some("dbg")));
+}
+
+#[test]
+fn a_rebuilt_module_is_never_used() {
+    let separated = Separated::new("a_rebuilt_module_is_never_used", &format!("0x{ID}"), "-g");
+    let other = ID.replace("01", "99");
+    let found = separated.look_up(Some(&other), Some("."));
+    expect_nothing(&found);
+    assert_eq!(found.found, Source::BuildIdMismatch);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert!(found.notes[0].contains(ID) && found.notes[0].contains(&other));
+}
+
+#[test]
+fn a_recorded_build_id_that_the_file_lacks_is_a_mismatch() {
+    let separated = Separated::new("a_recorded_build_id_that_the_file_lacks", "none", "-g");
+    let found = separated.look_up(Some(ID), None);
+    expect_nothing(&found);
+    assert_eq!(found.found, Source::BuildIdMismatch);
+}
+
+#[test]
+fn flat_directories() {
+    // By name, proved by the build id.
+    let separated = Separated::new("flat_directories", &format!("0x{ID}"), "-s");
+    separated.move_debug("dbg/prog.debug");
+    expect_lines(&separated.look_up(Some(ID), Some("dbg")), &separated.built);
+    // Without build ids, the user's word and the same layout of the code.
+    let separated = Separated::new("flat_directories", "none", "-s");
+    separated.move_debug("dbg/prog");
+    expect_lines(&separated.look_up(None, Some("dbg")), &separated.built);
+    // Another program of the same name.
+    let separated = Separated::new("flat_directories", "none", "-s");
+    fs::create_dir_all(separated.built.join("dbg")).unwrap();
+    fs::write(
+        separated.built.join("other.c"),
+        "int main(void) { return 0; }\n",
+    )
+    .unwrap();
+    run(
+        &separated.built,
+        "gcc -g -Wl,--build-id=none -o dbg/prog other.c",
+    );
+    fs::remove_file(separated.built.join("prog.debug")).unwrap();
+    expect_nothing(&separated.look_up(None, Some("dbg")));
+}
+
+#[test]
+fn a_file_beside_needs_proof() {
+    let separated = Separated::new("a_file_beside_needs_proof", "none", "-s");
+    expect_nothing(&separated.look_up(None, None));
+    let separated = Separated::new("a_file_beside_needs_proof", &format!("0x{ID}"), "-s");
+    let found = separated.look_up(Some(ID), None);
+    expect_lines(&found, &separated.built);
+    assert_eq!(rules(&found), [Rule::Path, Rule::Beside]);
+}
+
+/// dwz moves what debug files share into one that they name.
+#[test]
+fn shared_debug_information() {
+    if !is_installed("dwz") {
+        eprintln!("skipped: no dwz");
+        return;
+    }
+    let built = scratch("shared_debug_information");
+    let program = build(&built, "-g -gdwarf-4");
+    let calls = calls(&program);
+    fs::copy(&program, built.join("twin")).unwrap();
+    run(&built, "dwz -m shared -M shared prog twin");
+    let options = Options::default();
+    let found = look_up(&program, None, &calls, &options);
+    expect_lines(&found, &built);
+    assert_eq!(rules(&found), [Rule::Path, Rule::AltLink]);
+    fs::rename(built.join("shared"), built.join("elsewhere")).unwrap();
+    let found = look_up(&program, None, &calls, &options);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert!(found.notes[0].contains("shared"));
+    let options = Options {
+        debug_dirs: vec![built.clone()],
+        ..options
+    };
+    fs::create_dir(built.join(".dwz")).unwrap();
+    fs::rename(built.join("elsewhere"), built.join(".dwz/shared")).unwrap();
+    expect_lines(&look_up(&program, None, &calls, &options), &built);
+    // Another file of that name is not it.
+    fs::copy(Path::new("/proc/self/exe"), built.join("shared")).unwrap();
+    expect_lines(&look_up(&program, None, &calls, &options), &built);
+}
