@@ -1,7 +1,7 @@
 //! Assembles the report: what the replays came to, with names for sites and times since the begin.
 
 use crate::declare::ProcessDeclaration;
-use crate::images::{Image, Images};
+use crate::images::{Image, Images, Start};
 use crate::naming::{Names, hex_address};
 use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
 use crate::report::{self, Fault, FaultKind, Report};
@@ -127,7 +127,7 @@ fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         && condition.damaged_frames == 0
         && condition.unknown_frames == 0
         && images.images.iter().all(|image| {
-            image.began
+            image.start == Start::Seen
                 && End::of(image) != End::Cut
                 && image.outcome.counts.unknown_ops == 0
                 && image.differing_copies == 0

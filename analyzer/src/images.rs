@@ -29,12 +29,32 @@ pub(crate) struct Image {
     pub(crate) wait_status: Option<u64>,
     /// A forked child whose parent is not in the trace.
     pub(crate) lacks_parent: bool,
-    /// The stream's first record is its declaration.
-    pub(crate) began: bool,
+    pub(crate) start: Start,
     /// What the recorder counted as lost, and as holes.
     pub(crate) lost: u64,
     pub(crate) void: u64,
     pub(crate) differing_copies: u64,
+}
+
+/// What the trace has of the start of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// All of it.
+    Seen,
+    /// The program had begun before the recording.
+    Late,
+    /// The first record is missing.
+    Missing,
+}
+
+impl Start {
+    fn of(declaration: Option<&ProcessDeclaration>, first_number: Option<u64>) -> Self {
+        match declaration {
+            Some(it) if it.began == Began::Late => Self::Late,
+            Some(it) if Some(it.number) == first_number => Self::Seen,
+            _ => Self::Missing,
+        }
+    }
 }
 
 /// All process images of a trace, in order of appearance.
@@ -260,9 +280,7 @@ impl<'t> Run<'t> {
                 .as_ref()
                 .is_some_and(|it| it.began == Began::Fork)
                 && self.plan.parents[running.stream].is_none(),
-            began: declaration
-                .as_ref()
-                .is_some_and(|it| it.began != Began::Late && Some(it.number) == first),
+            start: Start::of(declaration.as_ref(), first),
             declaration,
             outcome,
             wait_status: self.plan.wait_statuses[running.stream],

@@ -17,6 +17,8 @@ mod replay;
 pub mod report;
 mod sites;
 pub mod symbols;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod warnings;
 

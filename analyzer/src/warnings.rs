@@ -1,7 +1,7 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
 use crate::findings::{End, saturating_sum};
-use crate::images::Image;
+use crate::images::{Image, Start};
 use crate::report::Warning;
 use crate::trace::{Condition, Trace};
 
@@ -142,23 +142,20 @@ fn of_versions(condition: &Condition, images: &[Image], warnings: &mut Vec<Warni
 }
 
 fn of_beginnings(images: &[Image], warnings: &mut Vec<Warning>) {
-    let undeclared: Vec<_> = images
+    let headless: Vec<_> = images
         .iter()
-        .filter(|it| it.declaration.is_none())
+        .filter(|it| it.start == Start::Missing)
         .collect();
     add(
         warnings,
         "start-missing",
-        undeclared.len() as u64,
+        headless.len() as u64,
         format!(
             "The start of {} is not in the trace: releases of unknown blocks count as releases of earlier blocks.",
-            processes(&undeclared)
+            processes(&headless)
         ),
     );
-    let late: Vec<_> = images
-        .iter()
-        .filter(|it| it.declaration.is_some() && !it.began && !it.lacks_parent)
-        .collect();
+    let late: Vec<_> = images.iter().filter(|it| it.start == Start::Late).collect();
     add(
         warnings,
         "started-late",

@@ -9,6 +9,8 @@ mod lanes;
 pub(crate) mod parse;
 pub(crate) mod source;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use error::{TraceError, Translation};
 pub(crate) use source::{Head, Source};

@@ -1,0 +1,254 @@
+//! Damaged, cut, translated and hostile inputs.
+
+use super::made::{FRAME, Made, MadeFrame, Slot, put, record, report, warned};
+use crate::trace::{Trace, TraceError, Translation};
+
+/// 300 allocations in frames of ten records, and an end.
+fn long() -> Made {
+    let mut made = Made::new(0xA0);
+    for block in 1..=300 {
+        made.malloc(0x1000 * block, 8, 0x10);
+    }
+    made.end(0);
+    made
+}
+
+fn open_error(bytes: Vec<u8>) -> TraceError {
+    match Trace::of_bytes([bytes]) {
+        Err(error) => error,
+        Ok(_) => panic!("was read"),
+    }
+}
+
+#[test]
+fn a_damaged_frame_costs_its_own_records_only() {
+    let mut frames = long().frames(10);
+    let damaged = frames.len() / 2;
+    let length = frames[damaged].len();
+    frames[damaged][length - 1] ^= 1; // the trailer
+    let report = report([frames.concat()]);
+    assert_eq!(report.processes[0].totals.live_blocks, 290);
+    assert_eq!(report.trace.lost_records, 10);
+    assert_eq!(report.trace.damaged_bytes, length as u64);
+    assert_eq!(report.trace.foreign_bytes, 0);
+    assert_eq!(warned(&report, "damaged-frames"), 1);
+    assert!(!report.trace.complete);
+}
+
+#[test]
+fn a_wrong_header_is_passed_over() {
+    let mut frames = long().frames(10);
+    frames[3][50] ^= 1;
+    let length = frames[3].len() as u64;
+    let report = report([frames.concat()]);
+    assert_eq!(report.trace.lost_records, 10);
+    assert_eq!(report.trace.damaged_bytes, length);
+}
+
+#[test]
+fn a_payload_sum_finds_what_the_trailer_does_not() {
+    let mut made = long();
+    for has_sum in [false, true] {
+        made.frame.has_sum = has_sum;
+        let mut frames = made.frames(10);
+        frames[5][80 + 40 + 1] ^= 0x20; // a flag
+        let report = report([frames.concat()]);
+        let lost = if has_sum { 10 } else { 0 };
+        assert_eq!(report.trace.lost_records, lost);
+        assert_eq!(report.trace.damaged_bytes, 40 * lost);
+    }
+}
+
+#[test]
+fn bytes_between_frames_are_foreign() {
+    let frames = long().frames(10);
+    let trace = frames.join(&b"some text of the program\r\n"[..]);
+    let report = report([trace]);
+    assert_eq!(report.trace.foreign_bytes, 26 * (frames.len() as u64 - 1));
+    assert_eq!(report.processes[0].totals.live_blocks, 300);
+    assert!(report.trace.complete);
+}
+
+#[test]
+fn text_inside_a_frame_damages_that_frame() {
+    let mut frames = long().frames(10);
+    frames[7].splice(100..100, *b"hello");
+    let report = report([frames.concat()]);
+    assert_eq!(report.trace.lost_records, 10);
+    assert_eq!(warned(&report, "damaged-frames"), 1);
+}
+
+#[test]
+fn a_cut_trace_says_that_it_ends_inside_a_frame() {
+    let whole = long().frames(10).concat();
+    let report = report([whole[..whole.len() - 20].to_vec()]);
+    assert_eq!(warned(&report, "ends-inside-frame"), 1);
+    // The torn header may be believed: its first record was there.
+    assert!(report.trace.lost_records >= 1);
+    assert_eq!(report.processes[0].end, "cut");
+}
+
+#[test]
+fn copies_and_swapped_stretches_change_nothing() {
+    let frames = long().frames(10);
+    let whole = report([frames.concat()]);
+    let mut twisted: Vec<_> = frames.iter().rev().cloned().collect();
+    twisted.extend_from_slice(&frames[3..9]);
+    let same = report([twisted.concat()]);
+    assert_eq!(same.processes[0].totals, whole.processes[0].totals);
+    assert!(same.trace.complete && whole.trace.complete);
+    // The same trace, given twice, is one.
+    let twice = report([frames.concat(), frames.concat()]);
+    assert_eq!(twice.processes.len(), 1);
+    assert_eq!(twice.processes[0].totals, whole.processes[0].totals);
+}
+
+#[test]
+fn the_first_copy_in_place_is_taken_and_a_difference_is_told() {
+    let one = record(1, 0, 1, [0x1000, 8, 0x10, 0]);
+    let mut later = one;
+    put(&mut later, 2, &[9, 9]); // time may differ
+    let other = record(1, 0, 1, [0x2000, 8, 0x10, 0]);
+    // The source with the lower first number must not win because of that.
+    let early = record(1, 0, 0, [0x3000, 8, 0x10, 0]);
+    let frame = |slots: &[Slot]| FRAME.bytes(&slots.concat());
+    let report = report([[frame(&[one]), frame(&[early, other]), frame(&[later])].concat()]);
+    assert_eq!(warned(&report, "copies-differ"), 1);
+    assert_eq!(report.processes[0].totals.allocations, 2);
+    let address = |bytes: &[Vec<u8>]| {
+        super::made::live_blocks([bytes.concat()]).processes[0].blocks[0]
+            .address
+            .clone()
+    };
+    assert_eq!(address(&[frame(&[one]), frame(&[other])]), "0x1000");
+    assert_eq!(address(&[frame(&[other]), frame(&[one])]), "0x2000");
+}
+
+#[test]
+fn every_prefix_and_every_flipped_byte_gives_a_report_or_a_refusal() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10)
+        .realloc(0x1000, Some(0x2000), 9, 0x20)
+        .free(0x2000, 0x30)
+        .end(0);
+    let whole = made.frames(4).concat();
+    for length in 0..whole.len() {
+        if let Ok(trace) = Trace::of_bytes([whole[..length].to_vec()]) {
+            let report = crate::analyze_trace(&trace, &crate::Options::default());
+            assert!(!report.trace.complete || report.processes[0].end == "normal");
+        }
+    }
+    for at in 0..whole.len() {
+        for bit in [0x01, 0x80] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= bit;
+            if let Ok(trace) = Trace::of_bytes([bytes]) {
+                crate::analyze_trace(&trace, &crate::Options::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn translations_are_refused_by_name() {
+    let mut made = long();
+    made.records.truncate(60);
+    let whole = made.bytes();
+    let replaced = |from: &[u8], to: &[u8]| {
+        let mut out = Vec::new();
+        let mut rest = &whole[..];
+        while !rest.is_empty() {
+            if rest.starts_with(from) {
+                out.extend_from_slice(to);
+                rest = &rest[from.len()..];
+            } else {
+                out.push(rest[0]);
+                rest = &rest[1..];
+            }
+        }
+        out
+    };
+    let cases = [
+        (replaced(b"\n", b"\r\n"), Translation::LineFeedsGrew),
+        (replaced(b"\r\n", b"\n"), Translation::LineFeedsShrank),
+        (replaced(b"\xff", b"\xff\xff"), Translation::TelnetEscapes),
+        (
+            whole.iter().map(|byte| byte & 0x7F).collect(),
+            Translation::SevenBits,
+        ),
+    ];
+    for (bytes, expected) in cases {
+        match open_error(bytes) {
+            TraceError::NoWholeFrame { translation, .. } => assert_eq!(translation, Some(expected)),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    assert!(matches!(
+        open_error(vec![b'x'; 5000]),
+        TraceError::NotATrace { .. }
+    ));
+    let newer = MadeFrame { major: 2, ..FRAME };
+    let error = open_error(newer.bytes(&[]));
+    assert!(matches!(error, TraceError::Version { found: 2, .. }));
+    assert_eq!(error.exit_status(), 3);
+    assert!(matches!(Trace::open(&[]), Err(TraceError::NoInput)));
+}
+
+#[test]
+fn newer_minor_versions_are_read_as_far_as_they_are_known() {
+    let mut made = Made::new(0xA0);
+    made.frame.minor = 3;
+    made.frame.header_length = 96;
+    made.push(0xFA, 0, [1; 4]); // may be ignored
+    made.malloc(0x1000, 8, 0x10).end(0);
+    assert!(made.report().trace.complete);
+    assert_eq!(warned(&made.report(), "newer-minor"), 1);
+    made.push(0x11, 0, [1; 4]).free(0x9000, 0x20);
+    let with_unknown = made.report();
+    assert!(!with_unknown.trace.complete);
+    assert_eq!(warned(&with_unknown, "unknown-ops"), 1);
+    assert!(with_unknown.processes[0].errors.is_empty());
+
+    let packed = MadeFrame {
+        kind: 2,
+        first: made.next,
+        number: 9,
+        ..made.frame
+    };
+    let mine = MadeFrame {
+        kind: 200,
+        ..packed
+    };
+    let trace = [made.bytes(), packed.bytes(&[0; 80]), mine.bytes(&[0; 80])].concat();
+    let report = report([trace]);
+    assert_eq!(warned(&report, "unknown-frames"), 1);
+    assert_eq!(report.trace.lost_records, 1);
+}
+
+#[test]
+fn numbers_are_counted_not_walked() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10);
+    let seen = made.next;
+    made.lose((1 << 60) - seen).by(101).free(0x1000, 0x20);
+    made.frame.lost = 5;
+    made.frame.void = 2;
+    let report = made.report();
+    assert_eq!(report.trace.lost_records, (1 << 60) - seen);
+    assert_eq!(report.trace.lost_by_recorder, 5);
+    assert_eq!(warned(&report, "lost-records"), 5);
+    assert_eq!(warned(&report, "unfinished-calls"), 2);
+    assert_eq!(warned(&report, "lost-on-the-way"), (1 << 60) - seen - 7);
+}
+
+#[test]
+fn settled_tells_of_records_that_never_came() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10);
+    made.frame.settled = made.next + 4;
+    assert_eq!(made.report().trace.lost_records, 4);
+}

@@ -1,0 +1,199 @@
+//! Forked children: what they inherit, and what they do with it.
+
+use super::made::{Made, REALLOC_NEW, REALLOC_OLD, live_blocks, report, warned};
+use crate::report::FaultKind;
+
+const A: u64 = 0x1000;
+const B: u64 = 0x2000;
+
+/// A parent with blocks A (10 bytes) and B (20 bytes), and a child forked from it.
+fn family() -> (Made, Made) {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(A, 10, 0x10).malloc(B, 20, 0x20);
+    let child = parent.child(0xB0);
+    (parent, child)
+}
+
+#[test]
+fn both_may_release_what_was_there_at_the_fork() {
+    let (mut parent, mut child) = family();
+    child.free(A, 0x30).malloc(0x3000, 7, 0x40).end(7);
+    parent
+        .free(A, 0x31)
+        .free(B, 0x32)
+        .malloc(0x3000, 9, 0x41)
+        .end(0);
+    // In one file and in two, in any order.
+    let (first, second) = (parent.bytes(), child.bytes());
+    let inputs = [
+        vec![[&first[..], &second].concat()],
+        vec![first.clone(), second.clone()],
+        vec![second, first],
+    ];
+    for input in inputs {
+        let is_child_first = input.len() == 2 && input[0] == child.bytes();
+        let report = report(input);
+        assert!(report.trace.complete);
+        assert!(report.processes.iter().all(|it| it.errors.is_empty()));
+        let [of_parent, of_child] = &report.processes[..] else {
+            panic!("{} processes", report.processes.len());
+        };
+        let (of_parent, of_child) = if is_child_first {
+            (of_child, of_parent)
+        } else {
+            (of_parent, of_child)
+        };
+        assert_eq!(
+            (
+                of_parent.totals.live_bytes,
+                of_parent.totals.inherited_blocks
+            ),
+            (9, 0)
+        );
+        let totals = of_child.totals;
+        assert_eq!(
+            (totals.live_blocks, totals.live_bytes, totals.peak_bytes),
+            (1, 7, 7)
+        );
+        assert_eq!((totals.inherited_blocks, totals.inherited_bytes), (1, 20));
+        assert_eq!((totals.allocations, totals.releases), (1, 1));
+        assert_eq!(of_child.leaks.len(), 1);
+        assert_eq!((of_child.end, of_child.exit_status), ("normal", Some(7)));
+    }
+}
+
+#[test]
+fn inherited_blocks_are_listed_as_such() {
+    let (parent, mut child) = family();
+    child.free(A, 0x30).malloc(0x3000, 7, 0x40);
+    let live = live_blocks([parent.bytes(), child.bytes()]);
+    let blocks = |index: usize| {
+        let blocks = &live.processes[index].blocks;
+        blocks
+            .iter()
+            .map(|it| (&*it.address, it.inherited, &*it.stack[0].address))
+            .collect::<Vec<_>>()
+    };
+    let expected = [("0x1000", false, "0x400010"), ("0x2000", false, "0x400020")];
+    assert_eq!(blocks(0), expected);
+    let expected = [("0x2000", true, "0x400020"), ("0x3000", false, "0x400040")];
+    assert_eq!(blocks(1), expected);
+}
+
+#[test]
+fn a_double_free_may_have_its_first_release_in_the_parent() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(A, 10, 0x10).free(A, 0x20);
+    let mut child = parent.child(0xB0);
+    child.free(A, 0x30).free(0x7008, 0x31).end(0);
+    let report = report([parent.bytes(), child.bytes()]);
+    let errors = &report.processes[1].errors;
+    let kinds: Vec<_> = errors.iter().map(|it| (it.kind, it.certain)).collect();
+    let expected = [
+        (FaultKind::DoubleFree, true),
+        (FaultKind::InvalidFree, true),
+    ];
+    assert_eq!(kinds, expected);
+    assert!(report.processes[0].errors.is_empty());
+}
+
+#[test]
+fn what_the_parent_does_after_the_fork_is_not_inherited() {
+    let (mut parent, mut child) = family();
+    parent.free(A, 0x50).malloc(0x6000, 1, 0x60);
+    child.free(A, 0x30).free(0x6000, 0x31).end(0);
+    let report = report([parent.bytes(), child.bytes()]);
+    let errors = &report.processes[1].errors;
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].address, "0x6000");
+}
+
+#[test]
+fn an_operation_open_at_the_fork_counts_as_not_done() {
+    let mut parent = Made::new(0xA0);
+    parent
+        .malloc(A, 10, 0x10)
+        .by(101)
+        .heap(REALLOC_OLD, 0, A, 30, 0x20);
+    let mut child = parent.child(0xB0);
+    parent
+        .by(101)
+        .heap(REALLOC_NEW, 0, B, 30, 0x20)
+        .by(100)
+        .free(B, 0x21)
+        .end(0);
+    child.free(A, 0x30).end(0);
+    let report = report([parent.bytes(), child.bytes()]);
+    assert!(report.processes.iter().all(|it| it.errors.is_empty()));
+    assert_eq!(warned(&report, "in-flight"), 0);
+    assert_eq!(report.processes[1].totals.inherited_blocks, 0);
+}
+
+#[test]
+fn without_the_parent_unknown_blocks_are_earlier() {
+    let (_, mut child) = family();
+    child
+        .free(A, 0x30)
+        .malloc(0x3000, 7, 0x40)
+        .free(0x3001, 0x41)
+        .end(0);
+    let report = report([child.bytes()]);
+    assert_eq!(warned(&report, "parent-missing"), 1);
+    let process = &report.processes[0];
+    assert_eq!(process.totals.earlier_releases, 1);
+    assert_eq!(process.errors.len(), 1);
+    assert_eq!(process.errors[0].address, "0x3001");
+    assert_eq!(report.trace.lost_records, 0);
+}
+
+#[test]
+fn grandchildren_inherit_from_both() {
+    let (mut parent, mut child) = family();
+    child.free(A, 0x30).malloc(0x3000, 7, 0x40);
+    let mut grandchild = child.child(0xC0);
+    grandchild
+        .free(B, 0x50)
+        .free(0x3000, 0x51)
+        .free(A, 0x52)
+        .end(0);
+    child.free(0x3000, 0x41).free(B, 0x42).end(0);
+    parent.free(A, 0x60).free(B, 0x61).end(0);
+    let report = report([grandchild.bytes(), parent.bytes(), child.bytes()]);
+    let errors: Vec<_> = report.processes.iter().map(|it| it.errors.len()).collect();
+    assert_eq!(errors, [1, 0, 0]);
+    let fault = &report.processes[0].errors[0];
+    assert_eq!(
+        (fault.kind, &*fault.address),
+        (FaultKind::DoubleFree, "0x1000")
+    );
+    assert_eq!(report.processes[0].totals.inherited_blocks, 0);
+}
+
+#[test]
+fn parents_in_a_circle_and_beyond_measure_are_all_reported() {
+    let mut one = Made::bare(0xA0);
+    one.process(1, "parent=000000b0\0fork=5\0began=fork\0")
+        .malloc(A, 1, 0x10);
+    let mut other = Made::bare(0xB0);
+    other
+        .process(2, "parent=000000a0\0fork=2\0began=fork\0")
+        .free(A, 0x10);
+    let mut own = Made::bare(0xC0);
+    own.process(3, "parent=000000c0\0fork=1\0began=fork\0")
+        .malloc(A, 1, 0x10);
+    let circle = report([one.bytes(), other.bytes(), own.bytes()]);
+    let pids: Vec<_> = circle.processes.iter().filter_map(|it| it.pid).collect();
+    assert_eq!(pids, [1, 2, 3]);
+
+    let mut line = vec![Made::new(1)];
+    for stream in 2..600 {
+        let parent = line.last_mut().unwrap();
+        parent.malloc(0x1000 * u64::from(stream), 1, 0x10);
+        let child = parent.child(stream);
+        line.push(child);
+    }
+    let report = report([line.iter().flat_map(Made::bytes).collect()]);
+    assert_eq!(report.processes.len(), 599);
+    assert_eq!(report.processes[255].totals.inherited_blocks, 255);
+    assert_eq!(warned(&report, "parent-missing"), 2);
+}

@@ -1,0 +1,9 @@
+//! What a whole analysis says of traces made byte by byte.
+
+mod damage;
+mod ends;
+mod forks;
+pub(crate) mod made;
+mod rules;
+mod stacks;
+mod twin;
