@@ -4,7 +4,7 @@ use crate::cli::{Format, Record, Reporting, Run};
 use crate::reading::{self, Terminal};
 use crate::record::{self, Ended, Looked, NotRun, Output};
 use anyhow::{Context, Result};
-use heapwire::report::Report;
+use heapwire::report::{Process, Report};
 use heapwire::report::text::{Ended as Summary, TextOptions, render, render_summary};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -28,7 +28,9 @@ pub(crate) fn record(asked: &Record, terminal: &Terminal, say: &mut dyn Write) -
     })?;
     let text = match (&output, analyzed(&ended, None)) {
         (Output::Elsewhere(_), _) => String::new(),
-        (_, Ok(report)) => summary(&report, command, &ended, &terminal.options()),
+        (_, Ok(report)) => {
+            gap(&report, &ended) + &summary(&report, command, &ended, &terminal.options())
+        }
         (_, Err(reason)) => format!("heapwire: {reason}\n"),
     };
     let _ = say.write_all(text.as_bytes()); // nobody listens: the status still says how it went
@@ -52,7 +54,7 @@ pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Resu
     };
     let text = match analyzed(&ended, Some(&asked.reporting)) {
         Ok(report) if asked.reporting.format == Format::Json => heapwire::report::json::render(&report),
-        Ok(report) => render(&report, &options),
+        Ok(report) => render(&report, &options) + &gap(&report, &ended),
         Err(reason) => format!("heapwire: {reason}\n"),
     };
     let _ = say.write_all(text.as_bytes()); // as above
@@ -82,6 +84,18 @@ fn analyzed(ended: &Ended, reporting: Option<&Reporting>) -> Result<Report, Stri
     } else {
         Err(reason(&ended.looked, true))
     }
+}
+
+/// A line on the image that came after the last recorded one, if the program replaced itself.
+fn gap(report: &Report, ended: &Ended) -> String {
+    let own = |process: &&Process| process.pid == Some(u64::from(ended.pid));
+    let mut images = report.processes.iter().filter(own).peekable();
+    if images.peek().is_none() || images.any(|image| image.end != "exec") {
+        return String::new();
+    }
+    "heapwire: the program replaced itself by another one (exec), of which nothing was recorded: that is \
+     statically linked, set-user-ID, or was given another environment\n"
+        .to_owned()
 }
 
 /// Why nothing was recorded, as far as that is known.

@@ -13,6 +13,7 @@ pub(crate) use program::Looked;
 
 use crate::cli::{OnFull, Recording};
 use anyhow::{Context, Error, Result};
+use heapwire::report::format;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -47,6 +48,7 @@ impl From<Error> for NotRun {
 /// A program that has been run.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    pub(crate) pid: u32,
     pub(crate) status: ExitStatus,
     pub(crate) elapsed: Duration,
     /// What was known of the program before.
@@ -71,7 +73,10 @@ impl Ended {
     pub(crate) fn how(&self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("exited {code}"),
-            (None, Some(signal)) => format!("was killed by signal {signal}"),
+            (None, Some(signal)) => {
+                let signal = u64::try_from(signal).unwrap_or(0);
+                format!("was killed by {}", format::signal(signal))
+            }
             (None, None) => "ended".to_owned(),
         }
     }
@@ -113,6 +118,7 @@ pub(crate) fn record(
         let _ = observed::append(trace, pid, status.into_raw());
     }
     Ok(Ended {
+        pid,
         status,
         elapsed,
         looked,

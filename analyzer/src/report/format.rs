@@ -6,6 +6,33 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
+/// Signals by number, as Linux numbers them on most machines.
+const SIGNALS: [(u64, &str); 14] = [
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+    (24, "SIGXCPU"),
+];
+
+/// A signal by its name where it has one: `SIGKILL`, `signal 40`.
+#[must_use]
+pub fn signal(number: u64) -> String {
+    match SIGNALS.iter().find(|(known, _)| *known == number) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("signal {number}"),
+    }
+}
+
 /// A count with its thousands set apart: `3,418,112`.
 #[must_use]
 pub fn count(number: u64) -> String {

@@ -5,24 +5,6 @@ use crate::report::columns::{columns, cut_end, cut_middle, escape, left};
 use crate::report::format::{bytes, count, counted, percent};
 use crate::report::{Fault, FaultKind, Process, Report, Totals, TraceSummary, format};
 
-/// Signals by number, as Linux numbers them on most machines.
-const SIGNALS: [(u64, &str); 14] = [
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (5, "SIGTRAP"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (11, "SIGSEGV"),
-    (13, "SIGPIPE"),
-    (14, "SIGALRM"),
-    (15, "SIGTERM"),
-    (24, "SIGXCPU"),
-];
-
 /// The head of a report on one process.
 pub(super) fn of_one(page: &mut Page<'_>, report: &Report, process: &Process) {
     let version = concat!("heapwire ", env!("CARGO_PKG_VERSION"));
@@ -271,10 +253,7 @@ pub(super) fn end(process: &Process) -> String {
     match (process.end, process.exit_status, process.signal) {
         ("normal", Some(status), _) => format!("exited {status}"),
         ("normal", None, _) => "ended normally".to_owned(),
-        ("signal", _, Some(signal)) => match SIGNALS.iter().find(|(number, _)| *number == signal) {
-            Some((_, name)) => format!("killed by {name}"),
-            None => format!("killed by signal {signal}"),
-        },
+        ("signal", _, Some(signal)) => format!("killed by {}", format::signal(signal)),
         ("signal", _, None) => "killed by a signal".to_owned(),
         ("exec", ..) => "replaced by exec".to_owned(),
         _ => "end not seen".to_owned(),

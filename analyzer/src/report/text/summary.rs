@@ -11,6 +11,9 @@ use crate::report::{Fault, FaultKind, Leak, Process, Report, Warning};
 /// The kind of warning that says nothing of the trace itself; the full report has it.
 const MISSING_SYMBOLS: &str = "module-missing-symbols";
 
+/// Traces of children that are named.
+const MOST_NAMED: usize = 3;
+
 /// How the program ended, and what it left.
 #[derive(Clone, Debug)]
 pub struct Ended {
@@ -177,20 +180,18 @@ fn error_line(page: &Page<'_>, process: &Process, fault: &Fault) -> [String; 4] 
 }
 
 fn next(page: &mut Page<'_>, ended: &Ended) {
-    let traces = ended
-        .traces
-        .iter()
-        .map(|trace| escape(trace))
-        .collect::<Vec<_>>()
-        .join(" ");
+    let Some((own, others)) = ended.traces.split_first() else {
+        return;
+    };
+    let own = escape(own);
     let lines = [
-        (format!("heapwire report {traces}"), "full text report"),
+        (format!("heapwire report {own}"), "full text report"),
         (
-            format!("heapwire blocks {traces} --live"),
+            format!("heapwire blocks {own} --live"),
             "every block never released",
         ),
         (
-            format!("heapwire report {traces} --format json"),
+            format!("heapwire report {own} --format json"),
             "for programs",
         ),
     ];
@@ -202,6 +203,19 @@ fn next(page: &mut Page<'_>, ended: &Ended) {
     for (at, (line, what)) in lines.iter().enumerate() {
         let start = if at == 0 { "next:  " } else { "       " };
         page.line(&format!("{start}{}   {what}", left(line, width)));
+    }
+    if !others.is_empty() {
+        let list = others.iter().take(MOST_NAMED).map(|trace| escape(trace));
+        let list = list.collect::<Vec<_>>().join(" ");
+        let more = if others.len() > MOST_NAMED {
+            " …"
+        } else {
+            ""
+        };
+        let number = counted(others.len() as u64, "trace");
+        page.line(&format!(
+            "       and {number} of its children: {list}{more}"
+        ));
     }
 }
 
