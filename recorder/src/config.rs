@@ -8,6 +8,8 @@ use crate::text::Text;
 /// Longest path, with its zero byte.
 pub(crate) const PATH: usize = 4096;
 const OPTIONS: usize = 256;
+/// How long a frame waits for a slow reader unless the user says otherwise.
+const WAIT_MILLISECONDS: u64 = 10_000;
 
 /// Where the trace goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +41,11 @@ pub(crate) struct Config {
 pub(crate) static CONFIG: StartCell<Config> = StartCell::new(Config::NOTHING);
 
 impl Config {
+    /// All zero, so that it takes no room in the file.
     const NOTHING: Self = Self {
         target: Target::Nothing,
         drops: false,
-        wait_milliseconds: 10_000,
+        wait_milliseconds: 0,
         sums: false,
         path: [0; PATH],
         path_length: 0,
@@ -70,6 +73,7 @@ impl Config {
         if auxiliary::is_secure() {
             return; // the environment may be another user's
         }
+        self.wait_milliseconds = WAIT_MILLISECONDS;
         auxiliary::environment(room, b"HEAPWIRE_", |entry| self.take(entry));
     }
 

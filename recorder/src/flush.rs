@@ -19,6 +19,7 @@ const NESTED: u32 = 8;
 
 /// Appends where the ring takes nothing at once: it is full, wiped by a fork, or flushed record by record.
 #[cold]
+#[inline(never)]
 pub(crate) fn append_slowly(lane: &Lane, event: Event) {
     if lane.is_wiped() {
         // We are a forked child at its first call; its lane is another.
@@ -59,6 +60,7 @@ pub(crate) fn append_numbered(lane: &Lane, event: Event, number: u64, time: Time
 
 /// Appends again what was committed after a handler's flush had gone past its slot.
 #[cold]
+#[inline(never)]
 pub(crate) fn append_again(lane: &Lane, position: u32, event: Event, number: u64) {
     lane.ring.take_back(lane.slots(), position);
     append_numbered(lane, event, number, lane.last_time());
@@ -66,6 +68,7 @@ pub(crate) fn append_again(lane: &Lane, position: u32, event: Event, number: u64
 
 /// Fills a slot whose number is too far from the lane's base: the lane is emptied first and its base moved.
 #[cold]
+#[inline(never)]
 pub(crate) fn refill_after_rebase(lane: &Lane, position: u32, event: Event, number: u64) {
     let void = Event::of(Op::VOID, 0, 0).words(0, Time::default());
     lane.ring.commit(lane.slots(), position, void);

@@ -97,7 +97,7 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
                 return;
             }
             let size = size.and_then(|index| call.arguments.get(index));
-            heap::released(
+            heap::append_release(
                 lane,
                 block,
                 size.map_or(NO_SIZE, |size| *size as u64),

@@ -7,7 +7,8 @@ use heapwire_format::Family;
 /// relocation, and hooks can run before there was any.
 pub(crate) type Name = [u8; 40];
 
-const fn name(text: &str) -> Name {
+/// Pads a symbol name.
+pub(crate) const fn name(text: &str) -> Name {
     let (mut out, bytes, mut at) = ([0; 40], text.as_bytes(), 0);
     while at < bytes.len() {
         out[at] = bytes[at];

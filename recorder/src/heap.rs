@@ -19,15 +19,17 @@ pub(crate) struct Call {
 }
 
 /// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.
-#[inline]
+#[inline(always)]
 pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
     if lane.helped.is_above(call.sp) {
         return allocated_inside(lane, block, size, call);
     }
-    append_allocation(lane, block, size, Family::Malloc as u8, call.pc);
+    let event = allocation(lane, block, size, Family::Malloc as u8, call.pc);
+    lane.append_inline(event);
 }
 
 #[cold]
+#[inline(never)]
 fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
     let (size, flags, pc) = match lane.helped.for_call(call.pc, call.sp) {
         Some(Note {
@@ -60,36 +62,37 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
     append_allocation(lane, block, size, flags, pc);
 }
 
-/// An allocation, or the failure of one where `block` is null.
-#[inline]
+/// Appends an allocation, or the failure of one where `block` is null.
 pub(crate) fn append_allocation(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) {
+    lane.append(allocation(lane, block, size, flags, pc));
+}
+
+#[inline(always)]
+fn allocation(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) -> Event {
     let op = if block == 0 {
         Op::ALLOCATION_FAILED
     } else {
         Op::ALLOCATED
     };
     let base = modules::base_of(lane, pc);
-    lane.append(Event {
+    Event {
         op,
         flags,
         ptr: block as u64,
         size: size as u64,
         pc: pc as u64,
         base,
-    });
+    }
 }
 
 /// A release that is about to happen. `size` as in the format.
-#[inline]
+#[inline(always)]
 pub(crate) fn released(lane: &Lane, block: usize, size: u64, family: Family, call: Call) {
-    if lane.helped.is_above(call.sp)
-        && let Some(note) = lane.helped.for_call(call.pc, call.sp)
-        && note.purpose == (Purpose::Release { ptr: block })
-    {
-        return; // recorded by the hook outside
+    if lane.helped.is_above(call.sp) && is_recorded_outside(lane, block, call) {
+        return;
     }
     let base = modules::base_of(lane, call.pc);
-    lane.append(Event {
+    lane.append_inline(Event {
         op: Op::RELEASED,
         flags: family as u8,
         ptr: block as u64,
@@ -97,6 +100,21 @@ pub(crate) fn released(lane: &Lane, block: usize, size: u64, family: Family, cal
         pc: call.pc as u64,
         base,
     });
+}
+
+/// The same, out of line.
+#[inline(never)]
+pub(crate) fn append_release(lane: &Lane, block: usize, size: u64, family: Family, call: Call) {
+    released(lane, block, size, family, call);
+}
+
+/// Whether the release is part of one that the hook outside has recorded.
+#[cold]
+#[inline(never)]
+fn is_recorded_outside(lane: &Lane, block: usize, call: Call) -> bool {
+    lane.helped
+        .for_call(call.pc, call.sp)
+        .is_some_and(|note| note.purpose == Purpose::Release { ptr: block })
 }
 
 /// A `realloc` in progress: its first half is recorded.

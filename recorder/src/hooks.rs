@@ -18,7 +18,7 @@ entry_3!(free_aligned_sized, free_aligned_sized_hook);
 entry_3!(reallocarray, reallocarray_hook);
 
 /// The address to forward to, and whether anything can be recorded yet.
-#[inline]
+#[inline(always)]
 fn target(function: Function) -> (Option<usize>, bool) {
     match next::known(function) {
         Some(address) => (Some(address), true),
@@ -27,6 +27,7 @@ fn target(function: Function) -> (Option<usize>, bool) {
 }
 
 #[cold]
+#[inline(never)]
 fn first_target(function: Function) -> (Option<usize>, bool) {
     if image::prepare() {
         return (next::known(function), true);
@@ -126,6 +127,7 @@ extern "C" fn realloc_hook(block: usize, size: usize, pc: usize, sp: usize) -> u
     resize(block, size, Call { pc, sp })
 }
 
+#[inline(never)]
 fn resize(block: usize, size: usize, at: Call) -> usize {
     let (Some(real), can_record) = target(Function::Realloc) else {
         return 0;

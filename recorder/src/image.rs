@@ -70,6 +70,7 @@ pub(crate) fn current() -> Option<&'static Image> {
 ///
 /// `false`: nothing can be recorded yet, and the address must be looked up by `early_address`.
 #[cold]
+#[inline(never)]
 pub(crate) fn prepare() -> bool {
     if !arch::is_relocated() {
         return false;
@@ -89,6 +90,7 @@ pub(crate) fn count_early() {
 /// Called where a thread has no lane: at its first call, at the first of a process image, and always while
 /// recording is off.
 #[cold]
+#[inline(never)]
 pub(crate) fn attach() -> Option<&'static Lane> {
     match LIFE.load(Acquire) {
         // Acquire: pairs with the Release in `start_first`.

@@ -107,8 +107,14 @@ impl Lane {
     }
 
     /// Puts one event into the trace.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn append(&self, event: Event) {
+        self.append_inline(event);
+    }
+
+    /// The same, for the two hooks that nearly all calls go through.
+    #[inline(always)]
+    pub(crate) fn append_inline(&self, event: Event) {
         let time = self.time();
         if let Some(position) = self.ring.reserve(self.limit.load(Relaxed)) {
             // The slot is reserved before the number is taken: so a flusher that sees the number taken sees that
@@ -120,7 +126,7 @@ impl Lane {
     }
 
     /// Fills a reserved slot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fill(&self, position: u32, event: Event, number: u64, time: Time) {
         let base = self.base_number.load(Relaxed);
         if number.wrapping_sub(base).wrapping_add(MOST_DISTANCE) >= MOST_DISTANCE.wrapping_mul(2) {
@@ -135,7 +141,7 @@ impl Lane {
     }
 
     /// The time field for the next record.
-    #[inline]
+    #[inline(always)]
     fn time(&self) -> Time {
         let left = self.until_clock.load(Relaxed);
         if left == 0 {
@@ -158,6 +164,7 @@ impl Lane {
     }
 
     #[cold]
+    #[inline(never)]
     fn read_clock(&self) -> Time {
         let now = clock::now();
         let mut passed = self.since_base(now);

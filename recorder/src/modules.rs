@@ -72,7 +72,7 @@ impl Cache {
 }
 
 /// Lowest mapped address of the module that holds `pc`; 0 = none known.
-#[inline]
+#[inline(always)]
 pub(crate) fn base_of(lane: &Lane, pc: usize) -> u64 {
     let Some(image) = image::current() else {
         return 0;
@@ -94,6 +94,7 @@ pub(crate) fn range_of(address: usize) -> Option<(usize, usize)> {
 
 impl Table {
     #[cold]
+    #[inline(never)]
     fn look_up(&self, lane: &Lane, pc: usize) -> usize {
         let cache = &lane.cache;
         let trusted = cache.trusted.load(Relaxed);

@@ -8,6 +8,7 @@
 use crate::arch;
 use crate::auxiliary;
 use crate::function::{COUNT, Function, Name};
+use crate::sequence;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -38,6 +39,12 @@ pub(crate) fn look_up_all() {
         if let Some(function) = Function::at(index) {
             look_up(function, ours);
         }
+    }
+    // Data: the definition that counts is the first of all, as an executable may hold the libc's variable.
+    const SINGLE_THREADED: Name = crate::function::name("__libc_single_threaded");
+    let mut all = entries(first_entry());
+    if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(&SINGLE_THREADED)) {
+        sequence::watch_threads(found.address);
     }
 }
 
@@ -313,8 +320,9 @@ impl Tables {
         hidden
     }
 
-    /// The function with symbol `index` if its name is `name`, and whether it is an old version of it.
+    /// What symbol `index` defines if its name is `name`, and whether it is an old version of it.
     fn symbol(&self, index: u32, name: &Name) -> Option<(Found, bool)> {
+        const DATA: u8 = 1;
         const FUNCTION: u8 = 2;
         const INDIRECT: u8 = 10;
         let at = self
@@ -323,7 +331,7 @@ impl Tables {
         // SAFETY: the hash table names symbols that exist.
         let symbol: Symbol = unsafe { peek(at) };
         let kind = symbol.info & 15;
-        if symbol.section == 0 || symbol.value == 0 || !matches!(kind, FUNCTION | INDIRECT) {
+        if symbol.section == 0 || symbol.value == 0 || !matches!(kind, DATA | FUNCTION | INDIRECT) {
             return None;
         }
         let text = self.strings.wrapping_add(symbol.name as usize);

@@ -40,6 +40,7 @@ pub(crate) struct Ring {
 
 impl Slot {
     /// The head word: 0 until the record is committed.
+    #[inline(always)]
     pub(crate) fn head(&self) -> u64 {
         let [head, ..] = &self.0;
         u64::from_le(head.load(Acquire)) // pairs with the Release in `Ring::commit`
@@ -98,6 +99,7 @@ impl Ring {
     ///
     /// Only the owning thread, or a handler above it, may call this. Each reserved position must be committed;
     /// one that never is (a `longjmp` out of a handler) stays a hole.
+    #[inline(always)]
     pub(crate) fn reserve(&self, limit: u32) -> Option<u32> {
         loop {
             let head = self.head.load(Relaxed); // our own
@@ -113,6 +115,7 @@ impl Ring {
     }
 
     /// Fills the reserved slot at `position`; from here on it is part of the trace.
+    #[inline(always)]
     pub(crate) fn commit(&self, slots: &[Slot], position: u32, words: [u64; WORDS]) {
         let Some(Slot([head, rest @ ..])) = slot(slots, position) else {
             return;
@@ -125,6 +128,7 @@ impl Ring {
     }
 
     /// Whether a flush of our own thread went past `position` before it was committed.
+    #[inline(always)]
     pub(crate) fn was_passed(&self, position: u32) -> bool {
         self.tail.load(Relaxed).wrapping_sub(position).cast_signed() > 0
     }
@@ -210,6 +214,7 @@ impl Ring {
 }
 
 /// The slot at a running position. `slots` has a power of two of them, so positions may wrap.
+#[inline(always)]
 pub(crate) fn slot(slots: &[Slot], position: u32) -> Option<&Slot> {
     slots.get(position as usize & slots.len().wrapping_sub(1))
 }

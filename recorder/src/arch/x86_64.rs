@@ -10,6 +10,7 @@ pub(crate) const E_MACHINE: u64 = 62;
 /// Whole with respect to signals on this thread, not with respect to other threads: the caller is the only
 /// thread that stores here, which spares the bus lock.
 #[cfg(not(loom))]
+#[inline(always)]
 pub(crate) fn exchange_local(cell: &AtomicU32, current: u32, next: u32) -> bool {
     let stored: u8;
     // SAFETY: `cell` is a live, aligned 32-bit cell; the instruction reads and writes nothing else but
@@ -34,6 +35,25 @@ pub(crate) fn exchange_local(cell: &AtomicU32, current: u32, next: u32) -> bool 
     use crate::sync::Relaxed;
     cell.compare_exchange(current, next, Relaxed, Relaxed)
         .is_ok()
+}
+
+/// Adds `count` to `cell` and gives what was there.
+///
+/// Whole with respect to signals on this thread, not with respect to other threads.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn fetch_add_local(cell: &core::sync::atomic::AtomicU64, count: u64) -> u64 {
+    let before: u64;
+    // SAFETY: `cell` is a live, aligned 64-bit cell; the instruction reads and writes nothing else but the flags.
+    unsafe {
+        core::arch::asm!(
+            "xadd qword ptr [{cell}], {count}",
+            cell = in(reg) cell.as_ptr(),
+            count = inout(reg) count => before,
+            options(nostack),
+        );
+    }
+    before
 }
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
