@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Record(Record),
     /// Report leaks, wrong releases and the peak of traces
     Report(Report),
+    /// Report, and exit with 1 on leaks or wrong releases: for CI
+    Check(Check),
     /// List single blocks of a trace
     Blocks(Blocks),
     /// Print every record of a trace, one a line
@@ -75,6 +77,15 @@ pub(crate) struct Report {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) report: Report,
+    /// Exit with 4 where nothing was found but the trace is not complete
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Blocks {
     /// Trace files; - is standard input
     #[arg(value_name = "TRACE", required = true)]
@@ -110,12 +121,7 @@ pub(crate) struct Recorder {
 #[derive(Args, Debug)]
 pub(crate) struct Program {
     /// The program and its arguments
-    #[arg(
-        value_name = "CMD",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -276,6 +282,8 @@ mod tests {
             "heapwire report a --top 0",
             "heapwire report a --map noequals",
             "heapwire blocks a",
+            "heapwire record --nonsense prog",
+            "heapwire check",
             "heapwire recorder",
             "heapwire recorder --list -o x",
             "heapwire a.hwt --nonsense",

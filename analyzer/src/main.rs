@@ -60,6 +60,10 @@ fn answer(cli: &Cli) -> u8 {
             let terminal = Terminal::of(&io::stdout(), cli);
             read(reading::report(report, &terminal, &mut out, &mut say))
         }
+        Command::Check(check) => {
+            let terminal = Terminal::of(&io::stdout(), cli);
+            read(reading::check(check, &terminal, &mut out, &mut say))
+        }
         Command::Blocks(blocks) => {
             let terminal = Terminal::of(&io::stdout(), cli);
             read(reading::blocks(blocks, &terminal, &mut out, &mut say))

@@ -1,8 +1,8 @@
 //! The verbs that read traces, and how their results reach a person.
 
-use crate::cli::{Blocks, Cli, Color, Dump, Format, Report as Asked, Reporting};
+use crate::cli::{Blocks, Check, Cli, Color, Dump, Format, Report as Asked, Reporting};
 use heapwire::report::text::{TextOptions, render, render_blocks};
-use heapwire::report::{Warning, escape, json};
+use heapwire::report::{Process, Report, Warning, escape, json};
 use heapwire::{DumpError, Options, TraceError, symbols};
 use std::env;
 use std::error::Error;
@@ -12,6 +12,10 @@ use terminal_size::terminal_size_of;
 
 /// Columns where nothing else is known.
 const WIDTH: usize = 100;
+/// Exit status of `check` where something was found.
+const FOUND: u8 = 1;
+/// Exit status of `check --strict` where nothing was found in a trace that is not complete.
+const INCOMPLETE: u8 = 4;
 /// Exit status of a reading verb that has nothing to tell.
 pub(crate) const NOTHING: u8 = 3;
 
@@ -101,6 +105,38 @@ pub(crate) fn report(
     out: &mut dyn Write,
     say: &mut dyn Write,
 ) -> Result<u8, Stopped> {
+    let report = shown(asked, terminal, out)?;
+    answered(&report.warnings, say)
+}
+
+/// `heapwire check`: gives the exit status, which says what was found.
+pub(crate) fn check(
+    asked: &Check,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+    say: &mut dyn Write,
+) -> Result<u8, Stopped> {
+    let report = shown(&asked.report, terminal, out)?;
+    let status = answered(&report.warnings, say)?;
+    Ok(if status != 0 {
+        status
+    } else if report.processes.iter().any(has_certain_findings) {
+        FOUND
+    } else if asked.strict && !report.trace.complete {
+        INCOMPLETE
+    } else {
+        0
+    })
+}
+
+/// What is live when a program did not end by its own will is no leak, and what lost records may explain no error.
+fn has_certain_findings(process: &Process) -> bool {
+    let leaked = process.end == "normal" && !process.leaks.is_empty();
+    leaked || process.errors.iter().any(|error| error.certain)
+}
+
+/// Analyzes and shows the result.
+fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Report, Stopped> {
     let report = heapwire::analyze(&asked.traces, &options(Some(&asked.reporting)))?;
     let text = match asked.reporting.format {
         Format::Json => json::render(&report),
@@ -108,7 +144,7 @@ pub(crate) fn report(
     };
     out.write_all(text.as_bytes())?;
     out.flush()?;
-    answered(&report.warnings, say)
+    Ok(report)
 }
 
 /// `heapwire blocks`: gives the exit status.
