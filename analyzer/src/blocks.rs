@@ -1,5 +1,6 @@
 //! The single blocks that were never released.
 
+use crate::findings::thread;
 use crate::images::Images;
 use crate::naming::{Names, hex_address};
 use crate::report::{Block, LiveBlocks, ProcessBlocks};
@@ -28,7 +29,7 @@ pub(crate) fn live(
                 Block {
                     address: hex_address(live.address),
                     size: live.block.size,
-                    thread: Some(at.tid.into()),
+                    thread: thread(at),
                     time_ns: Some(at.clock.saturating_sub(images.begin_clock)),
                     inherited: live.is_inherited,
                     stack: names.stack(at.site),
@@ -38,6 +39,10 @@ pub(crate) fn live(
     });
     let processes = processes.collect();
     let mut warnings = warnings::of(trace, &images.images);
+    let counts = images.images.iter().map(|image| &image.outcome.counts);
+    if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
+        warnings.insert(0, warnings::no_records(&images.images));
+    }
     warnings.extend(names.warnings());
     LiveBlocks {
         processes,

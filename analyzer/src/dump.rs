@@ -54,8 +54,9 @@ impl From<io::Error> for DumpError {
     }
 }
 
-/// Prints the records of `trace`.
-pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
+/// Prints the records of `trace` and gives how many of them are of heap calls.
+pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<u64> {
+    let mut calls = 0;
     let mut out = io::BufWriter::new(out);
     let begin_clock = images::begin_clock(trace);
     for stream in &trace.streams {
@@ -74,6 +75,7 @@ pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
                 break;
             }
             for event in &batch {
+                calls += u64::from(event.record.op.is_heap());
                 printer.event(event)?;
             }
         }
@@ -86,7 +88,8 @@ pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
             observed.pid, observed.wait_status
         )?;
     }
-    out.flush()
+    out.flush()?;
+    Ok(calls)
 }
 
 struct Printer<'w, W: Write> {

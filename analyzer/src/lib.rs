@@ -75,12 +75,12 @@ pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, 
     with_threads(options.threads, work)
 }
 
-/// Prints every record of `input`, one a line.
+/// Prints every record of `input`, one a line, and gives how many of them are of heap calls.
 ///
 /// # Errors
 ///
 /// The input cannot be read or is no trace, or `out` cannot be written.
-pub fn dump(input: &Path, out: &mut dyn Write) -> Result<(), DumpError> {
+pub fn dump(input: &Path, out: &mut dyn Write) -> Result<u64, DumpError> {
     let trace = Trace::open(&[input.to_owned()])?;
     Ok(dump::dump(&trace, out)?)
 }

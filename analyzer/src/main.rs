@@ -68,7 +68,7 @@ fn answer(cli: &Cli) -> u8 {
             let terminal = Terminal::of(&io::stdout(), cli);
             read(reading::blocks(blocks, &terminal, &mut out, &mut say))
         }
-        Command::Dump(dump) => read(reading::dump(dump, &mut out)),
+        Command::Dump(dump) => read(reading::dump(dump, &mut out, &mut say)),
         Command::Recorder(recorder) => match write_recorder(recorder, &mut out) {
             Ok(()) => 0,
             Err(error) => complain(&*error, NOTHING),

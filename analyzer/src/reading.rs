@@ -182,10 +182,14 @@ pub(crate) fn no_records(warnings: &[Warning]) -> Option<&str> {
 }
 
 /// `heapwire dump`: gives the exit status.
-pub(crate) fn dump(asked: &Dump, out: &mut dyn Write) -> Result<u8, Stopped> {
-    heapwire::dump(&asked.trace, out)?;
+pub(crate) fn dump(asked: &Dump, out: &mut dyn Write, say: &mut dyn Write) -> Result<u8, Stopped> {
+    let calls = heapwire::dump(&asked.trace, out)?;
     out.flush()?;
-    Ok(0)
+    if calls > 0 {
+        return Ok(0);
+    }
+    writeln!(say, "heapwire: no call was recorded")?;
+    Ok(NOTHING)
 }
 
 /// What the analysis is told.

@@ -53,6 +53,20 @@ pub(crate) struct Counts {
     pub(crate) records: u64,
 }
 
+impl Counts {
+    /// Recorded calls.
+    pub(crate) fn calls(&self) -> u64 {
+        [
+            self.allocations,
+            self.releases,
+            self.reallocations,
+            self.failed,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+}
+
 /// What a stream says of its own end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ending {
