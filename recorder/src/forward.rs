@@ -81,10 +81,8 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
         pc: call.pc,
         sp: call.sp,
     };
-    let around = lane.helped.for_call(call.pc, call.sp);
     let purpose = match function.role() {
-        Role::Own => return,
-        Role::Fork => return,
+        Role::Own | Role::Fork => return,
         Role::Unload => {
             if let Some(image) = image::current() {
                 image.modules.before_unload(lane);
@@ -97,19 +95,29 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
                 return;
             }
             let size = size.and_then(|index| call.arguments.get(index));
-            heap::append_release(
-                lane,
-                block,
-                size.map_or(NO_SIZE, |size| *size as u64),
-                family,
-                at,
-            );
+            let size = size.map_or(NO_SIZE, |size| *size as u64);
+            heap::append_release(lane, block, size, family, at);
             Purpose::Release { ptr: block }
         }
         role => allocation_of(role, &call.arguments),
     };
-    // A function that is called on behalf of another is called on behalf of the other's caller.
-    let (purpose, pc) = match (around, purpose) {
+    let around = lane.helped.for_call(call.pc, call.sp);
+    let (purpose, pc) = on_behalf_of(around, purpose, call.pc);
+    let (low, high) = inner_code(function, real);
+    call.outer.write((true, lane.helped.get()));
+    lane.helped.set(Some(Note {
+        sp: call.sp,
+        pc,
+        purpose,
+        low,
+        high,
+        taken: false,
+    }));
+}
+
+/// A function that is called on behalf of another is called on behalf of the other's caller.
+fn on_behalf_of(around: Option<Note>, purpose: Purpose, pc: usize) -> (Purpose, usize) {
+    match (around, purpose) {
         (
             Some(Note {
                 purpose: Purpose::Help,
@@ -127,33 +135,23 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
         ),
         (
             Some(Note {
+                purpose: Purpose::Help,
+                pc,
+                ..
+            }),
+            purpose,
+        ) => (purpose, pc),
+        (
+            Some(Note {
                 purpose: outer @ Purpose::Allocate { .. },
                 pc,
                 taken: false,
                 ..
             }),
-            _,
+            Purpose::Allocate { .. },
         ) => (outer, pc),
-        (
-            Some(Note {
-                purpose: Purpose::Help,
-                pc,
-                ..
-            }),
-            _,
-        ) => (purpose, pc),
-        _ => (purpose, call.pc),
-    };
-    let (low, high) = inner_code(function, real);
-    call.outer.write((true, lane.helped.get()));
-    lane.helped.set(Some(Note {
-        sp: call.sp,
-        pc,
-        purpose,
-        low,
-        high,
-        taken: false,
-    }));
+        _ => (purpose, pc),
+    }
 }
 
 fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
@@ -164,11 +162,7 @@ fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
             let is_operator = !matches!(family, Family::Malloc | Family::Aligned);
             (size, family, is_operator)
         }
-        Role::AllocateProduct => (
-            first.checked_mul(second).unwrap_or(usize::MAX),
-            Family::Malloc,
-            false,
-        ),
+        Role::AllocateProduct => (first.saturating_mul(second), Family::Malloc, false),
         Role::AllocateInto => (third, Family::Aligned, false),
         _ => return Purpose::Help,
     };

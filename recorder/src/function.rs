@@ -8,6 +8,11 @@ use heapwire_format::Family;
 pub(crate) type Name = [u8; 40];
 
 /// Pads a symbol name.
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "runs in the compiler, which refuses a name that does not fit"
+)]
 pub(crate) const fn name(text: &str) -> Name {
     let (mut out, bytes, mut at) = ([0; 40], text.as_bytes(), 0);
     while at < bytes.len() {

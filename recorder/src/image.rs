@@ -73,6 +73,7 @@ pub(crate) fn current() -> Option<&'static Image> {
 #[inline(never)]
 pub(crate) fn prepare() -> bool {
     if !arch::is_relocated() {
+        crate::relocate::relocate_early();
         return false;
     }
     next::look_up_all();

@@ -24,6 +24,8 @@
     allow(
         clippy::arithmetic_side_effects,
         clippy::disallowed_macros,
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
         dead_code,
         reason = "tests may panic, and do not have the hooks"
     )
@@ -75,6 +77,8 @@ mod path;
 mod process;
 #[cfg(not(loom))]
 mod registry;
+#[cfg(not(loom))]
+mod relocate;
 #[cfg(not(loom))]
 mod sequence;
 #[cfg(not(loom))]

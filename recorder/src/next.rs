@@ -256,27 +256,22 @@ impl Tables {
             return None;
         }
         let bloom = self.gnu_hash.wrapping_add(16);
-        let word_at = bloom.wrapping_add(
-            ((hash / usize::BITS) & bloom_words.wrapping_sub(1)) as usize * size_of::<usize>(),
-        );
+        let in_bloom = hash.checked_div(usize::BITS)? & bloom_words.wrapping_sub(1);
         // SAFETY: the Bloom filter has `bloom_words` words, a power of two.
-        let word: usize = unsafe { peek(word_at) };
-        let bits = (1usize << (hash % usize::BITS))
-            | (1usize << (hash.checked_shr(shift).unwrap_or(0) % usize::BITS));
+        let word: usize = unsafe { peek(place(bloom, in_bloom, size_of::<usize>())) };
+        let bit = |hash: u32| 1usize.wrapping_shl(hash); // wraps at the width of the word
+        let bits = bit(hash) | bit(hash.checked_shr(shift).unwrap_or(0));
         if word & bits != bits {
             return None;
         }
-        let bucket_at = bloom
-            .wrapping_add(bloom_words as usize * size_of::<usize>())
-            .wrapping_add(hash.checked_rem(buckets)? as usize * 4);
-        let chain = bloom
-            .wrapping_add(bloom_words as usize * size_of::<usize>())
-            .wrapping_add(buckets as usize * 4);
+        let bucket = place(bloom, bloom_words, size_of::<usize>());
+        let chain = place(bucket, buckets, 4);
+        let bucket_at = place(bucket, hash.checked_rem(buckets)?, 4);
         // SAFETY: there are `buckets` buckets.
         let mut index: u32 = unsafe { peek(bucket_at) };
         let mut hidden = None;
         while index >= first {
-            let at = chain.wrapping_add(index.wrapping_sub(first) as usize * 4);
+            let at = place(chain, index.wrapping_sub(first), 4);
             // SAFETY: a chain ends with a word whose lowest bit is set; we stop there.
             let word: u32 = unsafe { peek(at) };
             if (word | 1) == (hash | 1)
@@ -299,7 +294,7 @@ impl Tables {
         // SAFETY: the table starts with two 32-bit words (System V ABI).
         let [buckets, chains]: [u32; 2] = unsafe { peek(self.hash) };
         let start = self.hash.wrapping_add(8);
-        let bucket_at = start.wrapping_add(sysv_hash(name).checked_rem(buckets)? as usize * 4);
+        let bucket_at = place(start, sysv_hash(name).checked_rem(buckets)?, 4);
         // SAFETY: there are `buckets` buckets.
         let mut index: u32 = unsafe { peek(bucket_at) };
         let mut hidden = None;
@@ -313,7 +308,7 @@ impl Tables {
                 }
                 hidden = Some(found);
             }
-            let at = start.wrapping_add((buckets as usize).wrapping_add(index as usize) * 4);
+            let at = place(start, buckets.wrapping_add(index), 4);
             // SAFETY: there are `chains` chain words behind the buckets, and `index` is less.
             index = unsafe { peek(at) };
         }
@@ -325,9 +320,7 @@ impl Tables {
         const DATA: u8 = 1;
         const FUNCTION: u8 = 2;
         const INDIRECT: u8 = 10;
-        let at = self
-            .symbols
-            .wrapping_add((index as usize).wrapping_mul(size_of::<Symbol>()));
+        let at = place(self.symbols, index, size_of::<Symbol>());
         // SAFETY: the hash table names symbols that exist.
         let symbol: Symbol = unsafe { peek(at) };
         let kind = symbol.info & 15;
@@ -356,9 +349,14 @@ impl Tables {
             return false;
         }
         // SAFETY: there is one 16-bit version for each symbol.
-        let version: u16 = unsafe { peek(self.versions.wrapping_add(index as usize * 2)) };
+        let version: u16 = unsafe { peek(place(self.versions, index, 2)) };
         version & 0x8000 != 0
     }
+}
+
+/// Address of entry `index` of a table of entries of `width` bytes.
+fn place(table: usize, index: u32, width: usize) -> usize {
+    table.wrapping_add((index as usize).wrapping_mul(width))
 }
 
 /// Whether the zero-terminated string at `address` is `name`.

@@ -88,7 +88,7 @@ impl Output {
         let opened = match config.target {
             Target::Nothing => None,
             Target::Descriptor(fd) => open_descriptor(fd),
-            Target::File => path::expand(config.path(), room).and_then(|path| open_file(path)),
+            Target::File => path::expand(config.path(), room).and_then(open_file),
         };
         let Some((fd, kind)) = opened else {
             self.close();

@@ -115,7 +115,7 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
         },
     );
     text.number_entry(b"page", auxiliary::value(libc::AT_PAGESZ).unwrap_or(4096));
-    text.number_entry(b"align", size_of::<usize>() as u64 * 2);
+    text.number_entry(b"align", size_of::<[usize; 2]>() as u64);
     let mut release = [0; 65];
     sys::kernel_release(&mut release);
     let length = release.iter().position(|byte| *byte == 0).unwrap_or(0);

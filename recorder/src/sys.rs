@@ -39,7 +39,7 @@ impl Status {
 /// Makes a system call with scalar arguments only.
 fn scalar(number: libc::c_long, args: [usize; 6]) -> Result<usize> {
     // SAFETY: every caller below passes numbers, or pointers that it answers for.
-    check(unsafe { arch::syscall(number.cast_unsigned() as usize, args) })
+    check(unsafe { arch::syscall(word(number.cast_unsigned()), args) })
 }
 
 fn check(result: isize) -> Result<usize> {
@@ -48,6 +48,12 @@ fn check(result: isize) -> Result<usize> {
         return Err(Errno(result.wrapping_neg() as i32));
     }
     Ok(result.cast_unsigned())
+}
+
+/// A number as an argument; on 32-bit targets those that are passed fit.
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+const fn word(value: u64) -> usize {
+    value as usize
 }
 
 const fn fd_arg(fd: i32) -> usize {
@@ -130,7 +136,7 @@ pub(crate) fn pread(fd: i32, into: &mut [u8], at: u64) -> Result<usize> {
         fd_arg(fd),
         into.as_mut_ptr() as usize,
         into.len(),
-        at as usize,
+        word(at),
         0,
         0,
     ];
@@ -213,7 +219,7 @@ pub(crate) fn is_terminal(fd: i32) -> bool {
     let mut settings = [0u8; 64]; // larger than the kernel's `termios`
     let args = [
         fd_arg(fd),
-        libc::TCGETS as usize,
+        word(libc::TCGETS),
         settings.as_mut_ptr() as usize,
         0,
         0,
@@ -327,7 +333,7 @@ pub(crate) fn map_file(fd: i32, offset: u64, length: usize) -> Result<usize> {
     let flags = fd_arg(libc::MAP_SHARED);
     scalar(
         libc::SYS_mmap,
-        [0, length, protection, flags, fd_arg(fd), offset as usize],
+        [0, length, protection, flags, fd_arg(fd), word(offset)],
     )
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn set_thread_word(word: usize) {
 }
 
 /// Run-time address of our own dynamic section: it tells which entry of the loader's list we are.
-#[cfg(not(any(loom, test)))]
+#[cfg(not(loom))]
 pub(crate) fn own_dynamic_section() -> usize {
     let address;
     // SAFETY: computes an address, reads nothing. The linker defines `_DYNAMIC` in every shared library, and
@@ -157,8 +157,28 @@ pub(crate) fn own_dynamic_section() -> usize {
     address
 }
 
+/// Run-time address of the start of this library.
+#[cfg(not(loom))]
+pub(crate) fn own_base() -> usize {
+    let address;
+    // SAFETY: computes an address, reads nothing. The linker defines the symbol at the ELF header.
+    unsafe {
+        core::arch::asm!(
+            ".hidden __ehdr_start",
+            "lea {address}, [rip + __ehdr_start]",
+            address = out(reg) address,
+            options(nostack, preserves_flags, nomem),
+        );
+    }
+    address
+}
+
+/// Number of the relocation "base plus addend".
+#[cfg(not(loom))]
+pub(crate) const RELATIVE: usize = 8;
+
 /// Address of the loader's list for debuggers, where the loader exports it and we are relocated; else 0.
-#[cfg(not(any(loom, test)))]
+#[cfg(not(loom))]
 pub(crate) fn loader_debug_list() -> usize {
     let address;
     // SAFETY: reads our own global offset table; a weak symbol that nobody defines is 0 there.
