@@ -242,7 +242,7 @@ impl Teller<'_> {
             certain: fault.is_certain,
             address: hex_address(fault.address),
             size: fault.size,
-            thread: Some(fault.at.tid.into()),
+            thread: thread(fault.at),
             time_ns: Some(self.since_begin(fault.at.clock)),
             log_line: None,
             stack: self.names.stack(fault.at.site),
@@ -262,7 +262,7 @@ impl Teller<'_> {
 
     fn moment(&self, moment: Moment) -> report::Moment {
         report::Moment {
-            thread: Some(moment.tid.into()),
+            thread: thread(moment),
             time_ns: Some(self.since_begin(moment.clock)),
             stack: self.names.stack(moment.site),
         }
@@ -271,6 +271,11 @@ impl Teller<'_> {
     fn since_begin(&self, clock: u64) -> u64 {
         clock.saturating_sub(self.begin_clock)
     }
+}
+
+/// The thread of a call, where the trace says which it was.
+pub(crate) fn thread(moment: Moment) -> Option<u64> {
+    Some(moment.tid.into()).filter(|tid| *tid != 0)
 }
 
 fn totals(outcome: &Outcome) -> report::Totals {

@@ -4,7 +4,7 @@
 
 use crate::address::FileAddress;
 use crate::report::{Frame, ModuleCount, Stack, Warning};
-use crate::sites::{Module, Site, SiteId, SiteTable};
+use crate::sites::{Module, ModuleId, Site, SiteId, SiteTable};
 use crate::symbols::{self, Located, Resolved};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +13,16 @@ use std::fmt::Write;
 /// The frames of sites.
 pub(crate) struct Names {
     stacks: FxHashMap<SiteId, Stack>,
-    /// What was found about each module.
-    modules: BTreeMap<symbols::Module, Found>,
+    /// In order of path and build id.
+    files: Vec<File>,
+    /// Place among the files of each module that a file can be named for.
+    file_of: FxHashMap<ModuleId, usize>,
 }
 
-struct Found {
+/// The file of one or more modules, and what it says.
+struct File {
+    name: symbols::Module,
+    /// What it was asked; in order.
     addresses: Vec<FileAddress>,
     resolved: Resolved,
 }
@@ -29,34 +34,23 @@ impl Names {
         sites: &SiteTable,
         options: &symbols::Options,
     ) -> Self {
-        let mut requests: BTreeMap<symbols::Module, BTreeSet<FileAddress>> = BTreeMap::new();
-        for site in wanted.iter().flat_map(|id| sites.stack(*id)) {
-            if let Some((module, address)) = request(site, sites) {
-                requests.entry(module).or_default().insert(address);
-            }
-        }
-        let requests: Vec<(symbols::Module, Vec<FileAddress>)> = requests
-            .into_iter()
-            .map(|(module, addresses)| (module, addresses.into_iter().collect()))
-            .collect();
+        let (requests, file_of) = requests(wanted, sites);
         let resolved = symbols::resolve(&requests, options);
+        let files = requests.into_iter().zip(resolved);
         let mut names = Self {
             stacks: FxHashMap::default(),
-            modules: requests
-                .into_iter()
-                .zip(resolved)
-                .map(|((module, addresses), resolved)| {
-                    let found = Found {
-                        addresses,
-                        resolved,
-                    };
-                    (module, found)
+            files: files
+                .map(|((name, addresses), resolved)| File {
+                    name,
+                    addresses,
+                    resolved,
                 })
                 .collect(),
+            file_of,
         };
         for id in wanted {
-            let frames: Vec<Frame> = sites
-                .stack(*id)
+            let sites_of_stack = sites.stack(*id);
+            let frames: Vec<Frame> = sites_of_stack
                 .flat_map(|site| names.frames(site, sites))
                 .collect();
             names.stacks.insert(*id, frames.into());
@@ -69,31 +63,27 @@ impl Names {
         self.stacks.get(&id).cloned().unwrap_or_default()
     }
 
-    /// How many modules the sites lie in, and of how many of them symbols were found.
+    /// How many files the sites lie in, and of how many of them symbols were found.
     pub(crate) fn count_modules(&self, ids: &BTreeSet<SiteId>, sites: &SiteTable) -> ModuleCount {
-        let used: BTreeSet<symbols::Module> = ids
+        let used: BTreeSet<usize> = ids
             .iter()
             .flat_map(|id| sites.stack(*id))
-            .filter_map(|site| Some(request(site, sites)?.0))
+            .filter_map(|site| self.file_of.get(&site.module?).copied())
             .collect();
-        let resolved = used.iter().filter(|module| {
-            self.modules
-                .get(module)
-                .is_some_and(|found| found.resolved.found.has_names())
-        });
+        let has_names = |file: &&usize| self.files[**file].resolved.found.has_names();
         ModuleCount {
-            resolved: resolved.count() as u64,
+            resolved: used.iter().filter(has_names).count() as u64,
             used: used.len() as u64,
         }
     }
 
     /// What the reader of the report must know of modules.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> + '_ {
-        self.modules.iter().flat_map(|(module, found)| {
-            let resolved = &found.resolved;
-            let notes = resolved.notes.iter().map(|note| format!("{note}."));
-            let missing = (!resolved.found.has_names() && resolved.notes.is_empty())
-                .then(|| missing_symbols(module));
+        self.files.iter().flat_map(|file| {
+            let resolved = &file.resolved;
+            let is_silent = resolved.notes.is_empty() && !resolved.found.has_names();
+            let missing = is_silent.then(|| missing_symbols(&file.name));
+            let notes = resolved.notes.iter().map(|note| sentence(note));
             notes.chain(missing).map(|text| Warning {
                 kind: "module-missing-symbols",
                 count: 1,
@@ -124,26 +114,63 @@ impl Names {
     }
 
     fn located(&self, site: Site, sites: &SiteTable) -> &[Located] {
-        let located = request(site, sites).and_then(|(module, address)| {
-            let found = self.modules.get(&module)?;
-            let index = found.addresses.binary_search(&address).ok()?;
-            found.resolved.addresses.get(index)
+        let located = site.module.and_then(|id| {
+            let file = &self.files[*self.file_of.get(&id)?];
+            let address = file_address(site, sites.module(id));
+            let index = file.addresses.binary_search(&address).ok()?;
+            file.resolved.addresses.get(index)
         });
         located.map_or(&[], Vec::as_slice)
     }
 }
 
-/// What to ask of which module for a site; `None` where no file can be named.
-fn request(site: Site, sites: &SiteTable) -> Option<(symbols::Module, FileAddress)> {
-    let module = sites.module(site.module?);
-    let call = site.call.call(module.machine);
-    module.is_named().then(|| {
-        let name = symbols::Module {
-            path: module.path.clone(),
-            build_id: module.build_id.clone(),
-        };
-        (name, module.bias.to_file(call))
-    })
+type Request = (symbols::Module, Vec<FileAddress>);
+
+/// What to ask of which file, and the place of each module's file among these.
+fn requests(
+    wanted: &BTreeSet<SiteId>,
+    sites: &SiteTable,
+) -> (Vec<Request>, FxHashMap<ModuleId, usize>) {
+    let mut of_module: BTreeMap<ModuleId, BTreeSet<FileAddress>> = BTreeMap::new();
+    for site in wanted.iter().flat_map(|id| sites.stack(*id)) {
+        if let Some(id) = site.module {
+            let address = file_address(site, sites.module(id));
+            of_module.entry(id).or_default().insert(address);
+        }
+    }
+    let mut of_file: BTreeMap<symbols::Module, (Vec<ModuleId>, BTreeSet<FileAddress>)> =
+        BTreeMap::new();
+    for (id, addresses) in of_module {
+        let module = sites.module(id);
+        if module.is_named() {
+            let name = symbols::Module {
+                path: module.path.clone(),
+                build_id: module.build_id.clone(),
+            };
+            let (ids, all) = of_file.entry(name).or_default();
+            ids.push(id);
+            all.extend(addresses);
+        }
+    }
+    let mut requests = Vec::new();
+    let mut file_of = FxHashMap::default();
+    for (file, (name, (ids, addresses))) in of_file.into_iter().enumerate() {
+        requests.push((name, addresses.into_iter().collect()));
+        file_of.extend(ids.into_iter().map(|id| (id, file)));
+    }
+    (requests, file_of)
+}
+
+/// The address of a call in the module's file, for look-ups.
+fn file_address(site: Site, module: &Module) -> FileAddress {
+    module.bias.to_file(site.call.call(module.machine))
+}
+
+/// A note as a sentence; what begins with a path stays as it is.
+fn sentence(note: &str) -> String {
+    let mut letters = note.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
 }
 
 /// Whether the module was declared at all.

@@ -133,6 +133,8 @@ impl Replay {
             })
             .collect();
         blocks.sort_unstable_by_key(|live| (live.block.number, live.address));
+        // An inherited block that a realloc left as it was stands in the child's layer as well.
+        blocks.dedup_by_key(|live| (live.block.number, live.address));
         blocks
     }
 }
