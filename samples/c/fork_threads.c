@@ -10,7 +10,7 @@ static _Atomic int stop;
 
 static void *churn(void *unused) {
     while (!stop)
-        free(malloc(90));
+        free(malloc(90)); //~ perhaps inherited 90
     return unused;
 }
 

@@ -33,4 +33,4 @@ int main(void) {
     free(NULL);
     return 0;
 }
-//@ totals allocations=19 releases=10 reallocations=1 failed=0 live_blocks=9
+//@ totals allocations=18 releases=9 reallocations=1 failed=0 live_blocks=9

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `//~ leak 3 x 48` | this line handed out three blocks of 48 bytes that are never released |
 //! | `//~ inherited 1 x 48` | so, and a forked child never releases what it inherited |
+//! | `//~ perhaps inherited 90` | a child may inherit blocks of this line, or none |
 //! | `//~ double-free`, `//~ invalid-free`, `//~ mismatched-free x 2` | this line releases wrongly, so often |
 //! | `//@ status 134` | exit status of the program, 128 + signal; otherwise 0 |
 //! | `//@ ends exec normal` | how its process images end, in order of their beginning; otherwise `normal` |

@@ -105,7 +105,14 @@ fn a_dash_is_standard_input() {
 #[test]
 fn several_files_make_one_report() {
     let scratch = Scratch::new("several");
-    let files = [leaky(&scratch), clean(&scratch)];
+    let mut other = Writer::bare(0x0BAD_CAFE);
+    other
+        .process(4712, &["exe=/bin/p", "began=exec"])
+        .malloc(0x1000, 48);
+    let files = [
+        leaky(&scratch),
+        scratch.write("other.hwt", other.end().bytes()),
+    ];
     let run = Run::of(
         command()
             .arg("report")

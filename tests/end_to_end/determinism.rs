@@ -10,7 +10,7 @@ fn one_thread_and_many_say_the_same() {
     for path in ["c/threads_64.c", "cxx/containers.cpp", "c/fork_threads.c"] {
         let sample = Sample::build(path, &scratch);
         let trace = record(&sample.program, &sample.arguments, &scratch).trace;
-        for format in ["json", "text", "markdown"] {
+        for format in ["json", "text"] {
             let report = |threads: &str| {
                 let run = Run::of(
                     command()

@@ -61,7 +61,7 @@ fn an_op_that_may_not_makes_the_report_incomplete() {
         let warnings = report["warnings"].as_array().unwrap();
         let newer = warnings
             .iter()
-            .find(|warning| warning["kind"] == "newer-trace");
+            .find(|warning| warning["kind"] == "unknown-ops");
         assert_eq!(newer.unwrap()["count"], 2, "op {op:#x}: {report:#}");
     }
 }

@@ -111,6 +111,18 @@ fn a_child_releases_an_inherited_block_once() {
 }
 
 #[test]
+fn an_inherited_block_that_a_realloc_left_is_listed_once() {
+    let (mut parent, point) = parent();
+    let mut child = child(point);
+    child.heap(3, 0, 0x1000, 999).heap(5, 0, 0x1000, 999).end();
+    let (report, blocks) = both(&[parent.end().bytes(), child.bytes()].concat());
+    assert_eq!(report["processes"][1]["totals"]["inherited_blocks"], 2);
+    let listed = blocks["processes"][1]["blocks"].as_array().unwrap();
+    let addresses: Vec<_> = listed.iter().map(|block| &block["address"]).collect();
+    assert_eq!(addresses, ["0x1000", "0x2000"]);
+}
+
+#[test]
 fn without_its_parent_a_childs_unknown_blocks_are_earlier_ones() {
     let mut child = child(100);
     child.free(0x1000).malloc(0x3000, 82).end();

@@ -57,12 +57,15 @@ impl Drop for Scratch {
     }
 }
 
-/// The target folder that this test was built into.
+/// The target folder that this program was built into: it lies in `target/PROFILE` or, for tests, in `deps` there.
 fn target() -> PathBuf {
-    let test = env::current_exe().expect("the test is a file");
-    let profile = test.ancestors().nth(2); // target/debug/deps/test
-    profile
-        .and_then(Path::parent)
-        .expect("tests lie below the target folder")
+    let program = env::current_exe().expect("the program is a file");
+    let folders = program
+        .ancestors()
+        .skip(1)
+        .filter(|folder| !folder.ends_with("deps"));
+    let target = folders.take(2).last();
+    target
+        .expect("it lies below the target folder")
         .to_path_buf()
 }

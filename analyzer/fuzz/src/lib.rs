@@ -1,0 +1,102 @@
+//! What is fuzzed: any bytes as a trace, and any bytes as a module's file. Neither may panic, or take memory or time that
+//! its input does not justify.
+
+pub mod memory;
+pub mod mutate;
+pub mod seeds;
+
+use heapwire::{Options, symbols};
+use heapwire_tests::scratch::Scratch;
+use std::fs;
+use std::path::PathBuf;
+
+/// A file that inputs are written to.
+#[derive(Debug)]
+pub struct Place {
+    /// Removed at the end.
+    pub folder: Scratch,
+    file: PathBuf,
+}
+
+impl Place {
+    /// A new one.
+    #[must_use]
+    pub fn new() -> Self {
+        let folder = Scratch::new("fuzz");
+        let file = folder.join("input");
+        Self { folder, file }
+    }
+
+    fn with(&self, bytes: &[u8]) -> &PathBuf {
+        // A new file each time: the analyzer maps files, and what is mapped may not change.
+        let _ = fs::remove_file(&self.file);
+        fs::write(&self.file, bytes).expect("the folder can be written to");
+        &self.file
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// All that the analyzer does with a trace.
+pub fn open_trace(bytes: &[u8], place: &Place) {
+    let path = place.with(bytes);
+    let options = Options {
+        threads: Some(1),
+        ..Options::default()
+    };
+    let inputs = std::slice::from_ref(path);
+    let report = heapwire::analyze(inputs, &options);
+    let blocks = heapwire::live_blocks(inputs, &options);
+    assert_eq!(
+        report.is_ok(),
+        blocks.is_ok(),
+        "one verb reads what another refuses"
+    );
+    let mut lines = Vec::new();
+    let _ = heapwire::dump(path, &mut lines); // an error is a fine answer
+    if let (Ok(report), Ok(blocks)) = (report, blocks) {
+        let shown = heapwire::report::json::render(&report);
+        assert!(!shown.is_empty());
+        for (process, listed) in report.processes.iter().zip(&blocks.processes) {
+            let held = process.totals.live_blocks + process.totals.inherited_blocks;
+            assert_eq!(
+                held,
+                listed.blocks.len() as u64,
+                "two verbs count differently"
+            );
+            let leaked: u64 = process.leaks.iter().map(|leak| leak.blocks).sum();
+            assert_eq!(process.totals.live_blocks, leaked, "rows do not add up");
+        }
+    }
+}
+
+/// All that symbols do with a module's file: `addresses` are looked up in it.
+///
+/// Gives how many of them have a function.
+pub fn resolve(bytes: &[u8], build_id: &[u8], addresses: &[u64], place: &Place) -> usize {
+    let path = place.with(bytes);
+    let module = symbols::Module {
+        path: Some(path.to_string_lossy().into_owned()),
+        build_id: Some(build_id.to_vec()),
+    };
+    let addresses = addresses
+        .iter()
+        .copied()
+        .map(heapwire::address::FileAddress)
+        .collect();
+    let resolved = symbols::resolve(&[(module, addresses)], &symbols::Options::default());
+    resolved
+        .iter()
+        .map(|module| {
+            module
+                .addresses
+                .iter()
+                .filter(|place| !place.is_empty())
+                .count()
+        })
+        .sum()
+}

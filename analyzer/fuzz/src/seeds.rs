@@ -1,0 +1,218 @@
+//! What is damaged: small traces with everything in them, and a program with debug information.
+
+use crate::Place;
+use heapwire_tests::build::compile;
+use heapwire_tests::trace::{BASE, Record, Writer};
+use std::fs;
+
+/// Small traces that are whole.
+#[must_use]
+pub fn traces() -> Vec<Vec<u8>> {
+    vec![faults(), fork(), control(), lanes()]
+}
+
+fn faults() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.flush();
+    for block in 1..8 {
+        writer.malloc(block * 0x1000, block * 8);
+    }
+    writer
+        .flush()
+        .realloc(0x1000, 0x1_0000, 96)
+        .realloc(0x2000, 0x2000, 1);
+    writer
+        .heap(3, 0, 0x3000, 500)
+        .heap(5, 0, 0x3000, 500)
+        .heap(3, 0, 0x3000, 0)
+        .heap(6, 0, 0x3000, 0);
+    writer
+        .heap(7, 0, 0, u64::MAX)
+        .free(0x4000)
+        .free(0x4000)
+        .free(0x5008)
+        .flush();
+    writer.heap(1, 2, 0x9000, 8).free(0x9000).end();
+    writer.bytes()
+}
+
+fn fork() -> Vec<u8> {
+    let mut parent = Writer::new();
+    parent.malloc(0x1000, 8).malloc(0x2000, 16).flush();
+    let mut child = Writer::bare(0x0BAD_CAFE);
+    child.next = parent.next;
+    let fork = format!("fork={}", parent.next);
+    child.process(
+        4712,
+        &["parent=c0ffee11", &fork, "began=fork", "exe=/bin/p"],
+    );
+    child
+        .free(0x1000)
+        .malloc(0x3000, 24)
+        .declare(0x76, [0, 0, 0], b"/bin/other");
+    parent
+        .record(Record {
+            op: 0x75,
+            ptr: 4712,
+            ..Record::default()
+        })
+        .free(0x2000);
+    let mut observer = Writer::bare(0);
+    observer.record(Record {
+        op: 0xF8,
+        ptr: 4711,
+        size: 9,
+        ..Record::default()
+    });
+    [
+        parent.bytes(),
+        b"text between".to_vec(),
+        child.bytes(),
+        observer.bytes(),
+    ]
+    .concat()
+}
+
+/// Every control record, stacks and the records that add to others.
+fn control() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.declare(0x74, [4713, 2, 0], b"worker");
+    writer.record(Record {
+        op: 0x78,
+        ptr: 1,
+        size: 0,
+        pc: 0x40_1200,
+        base: BASE,
+        ..Record::default()
+    });
+    writer.record(Record {
+        op: 0x78,
+        ptr: 2,
+        size: 1,
+        pc: 0x40_1300,
+        base: BASE,
+        ..Record::default()
+    });
+    writer.record(Record {
+        op: 1,
+        flags: 0x90,
+        ptr: 0x1000,
+        size: 8,
+        pc: 0x40_1136,
+        base: 2,
+        ..Record::default()
+    });
+    writer.record(Record {
+        op: 0x79,
+        ptr: 1,
+        size: 64,
+        ..Record::default()
+    });
+    for op in [0x7A, 0x7B, 0x7C, 0xF4, 0xF5, 0xF6, 0xFF, 0x11, 0x8A] {
+        writer.record(Record {
+            op,
+            ptr: 0x1000,
+            size: 3,
+            ..Record::default()
+        });
+    }
+    for op in [0x7D, 0xF0, 0xF1, 0xF2, 0xF3, 0xF7] {
+        writer.declare(
+            op,
+            [1, 2, 3],
+            b"a label that takes more than one record of text",
+        );
+    }
+    writer.record(Record {
+        op: 0x73,
+        ptr: BASE,
+        size: 0x10_0000,
+        ..Record::default()
+    });
+    writer
+        .module(BASE, 0x2000, "/lib/other.so")
+        .malloc(0x2000, 8)
+        .end();
+    writer.bytes()
+}
+
+fn lanes() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, 8).flush();
+    let next = writer.next;
+    let at = writer.bytes().len() + 80;
+    let mut payload = vec![0; at.next_multiple_of(4096) - at];
+    let mut table = vec![0; 4096];
+    table[0..8].copy_from_slice(b"HWLANES\x01");
+    table[8..12].copy_from_slice(&0xC0FF_EE11_u32.to_le_bytes());
+    for (at, value) in [
+        (12, 4711),
+        (16, 1),
+        (20, 64),
+        (24, 64),
+        (64, 4711),
+        (68, 1),
+        (72, 128),
+        (76, 90),
+    ] {
+        table[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+    }
+    table[80..88].copy_from_slice(&next.to_le_bytes());
+    for (slot, number) in (0..20).zip(next..) {
+        let op = 1 + u8::try_from(slot % 2).expect("0 or 1");
+        let record = Record {
+            op,
+            number,
+            ptr: 0x2000,
+            size: 8,
+            ..Record::default()
+        };
+        table[128 + slot * 40..168 + slot * 40].copy_from_slice(&record.bytes());
+    }
+    payload.extend(table);
+    (writer.frame.kind, writer.frame.sum_kind) = (3, 0);
+    writer.frame_of(&payload).bytes()
+}
+
+/// A program's file, its build id, and addresses of code in it.
+#[derive(Debug)]
+pub struct Program {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Its build id.
+    pub build_id: Vec<u8>,
+    /// Addresses as its file has them.
+    pub addresses: Vec<u64>,
+}
+
+/// A C++ program with inlined functions, compiled here.
+///
+/// # Panics
+///
+/// Where there is no compiler.
+#[must_use]
+pub fn program(place: &Place) -> Program {
+    let text = "#include <string>\nstatic inline __attribute__((always_inline)) int twice(int n) { return n * 2; }\n\
+        template <class T> T thrice(T n) { return n * 3; }\n\
+        int main(int n, char **) { return twice(n) + thrice(n) + (int)std::to_string(n).size(); }\n";
+    let source = place.folder.write("seed.cpp", text);
+    let out = place.folder.join("seed");
+    let build_id = vec![0x5E; 20];
+    let id: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    compile(
+        &source,
+        &out,
+        &[
+            "-static-libgcc",
+            "-no-pie",
+            &format!("-Wl,--build-id=0x{id}"),
+        ],
+    );
+    let bytes = fs::read(out).expect("the compiler wrote it");
+    let addresses = (0x40_1000..0x40_2000).step_by(13).collect();
+    Program {
+        bytes,
+        build_id,
+        addresses,
+    }
+}
