@@ -211,7 +211,7 @@ impl Replay {
         };
         match event.record.op {
             Op::ALLOCATED => {
-                self.counts.allocations += 1;
+                self.counts.allocations = self.counts.allocations.saturating_add(1);
                 self.hand_out(event, at);
             }
             Op::RELEASED => self.release(event, at),
@@ -241,7 +241,7 @@ impl Replay {
     }
 
     fn release(&mut self, event: &Event, at: Moment) {
-        self.counts.releases += 1;
+        self.counts.releases = self.counts.releases.saturating_add(1);
         let address = event.record.ptr;
         match self.heap.release(address, event.number, at) {
             Ok(block) => {
@@ -308,7 +308,7 @@ impl Replay {
     }
 
     fn free_by_realloc(&mut self, event: &Event, at: Moment) {
-        self.counts.releases += 1;
+        self.counts.releases = self.counts.releases.saturating_add(1);
         let block = match self.close(event) {
             Some(open) => {
                 self.counts.earlier_releases += u64::from(open.is_earlier);
