@@ -7,6 +7,7 @@ mod chart;
 mod faults;
 mod header;
 mod page;
+mod shares;
 mod sites;
 mod stack;
 mod summary;
@@ -80,7 +81,7 @@ fn body(page: &mut Page<'_>, process: &Process) {
     chart::timeline(page, process);
     faults::errors(page, process);
     sites::leaks(page, process);
-    sites::peak_and_temporaries(page, process);
+    shares::peak_and_temporaries(page, process);
 }
 
 /// Whether there is something to act upon. What was live at an `exec` went with the old image.

@@ -107,11 +107,21 @@ pub(super) fn is_system(stack: &[Frame]) -> bool {
     !stack.is_empty() && stack.iter().all(is_system_frame)
 }
 
+/// How many frames to pass over: those before the user's first. In a stack of system frames only, those of the
+/// allocation itself.
 fn leading_system_frames(stack: &[Frame]) -> usize {
-    stack
-        .iter()
-        .position(|frame| !is_system_frame(frame))
-        .unwrap_or(0)
+    let first_of_user = stack.iter().position(|frame| !is_system_frame(frame));
+    let first_caller = || stack.iter().position(|frame| !is_allocation(frame));
+    first_of_user.or_else(first_caller).unwrap_or(0)
+}
+
+/// Whether the frame is inside Rust's libraries for allocation.
+fn is_allocation(frame: &Frame) -> bool {
+    let file = frame.file.as_deref().unwrap_or_default();
+    file.starts_with("/rustc/")
+        && ["/library/alloc/", "/library/core/"]
+            .iter()
+            .any(|part| file.contains(part))
 }
 
 fn is_system_frame(frame: &Frame) -> bool {
@@ -216,8 +226,9 @@ mod tests {
         );
         assert!(!is_system(&stack));
         assert!(is_system(&stack[..2]));
+        assert_eq!(names().calls(&stack[..2])[0].function, "x_new");
         assert_eq!(
-            names().calls(&stack[..2])[0].function,
+            names().calls(&stack[..1])[0].function,
             "alloc::alloc::alloc"
         );
     }
