@@ -45,7 +45,7 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process) {
     table.head(page);
     table.rows(page, own, 1);
     if divided && !system.is_empty() {
-        page.remark("in modules of the system (/lib, /usr/lib):");
+        page.remark("in libraries of the system:");
     }
     table.rows(page, system, own.len() + 1);
     table.rest(page, rest, ordered.len());

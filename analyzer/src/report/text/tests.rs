@@ -331,8 +331,8 @@ fn the_users_leaks_stand_before_larger_ones_of_the_system() {
         text.find(what)
             .unwrap_or_else(|| panic!("{what} is not in {text}"))
     };
-    assert!(at("hash_insert") < at("in modules of the system"));
-    assert!(at("in modules of the system") < at("libc.so.6+0x1136"));
+    assert!(at("hash_insert") < at("in libraries of the system"));
+    assert!(at("in libraries of the system") < at("libc.so.6+0x1136"));
 }
 
 #[test]
