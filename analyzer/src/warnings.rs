@@ -171,7 +171,7 @@ fn of_beginnings(images: &[Image], warnings: &mut Vec<Warning>) {
         "parent-missing",
         orphans.len() as u64,
         format!(
-            "The trace of the process that forked {} is not among the inputs: what was inherited is not known.",
+            "The parent of {} is not among the inputs: what was inherited is not known.",
             processes(&orphans)
         ),
     );
@@ -217,7 +217,7 @@ fn of_ends(images: &[Image], warnings: &mut Vec<Warning>) {
         "cut",
         cut.len() as u64,
         format!(
-            "The trace of {} shows no end: its blocks are live when the trace ends, not leaked.",
+            "No end of {} is in the trace: blocks are live when the trace ends, not leaked.",
             processes(&cut)
         ),
     );
@@ -247,25 +247,23 @@ pub(crate) fn no_records(images: &[Image]) -> Warning {
     }
 }
 
-/// The processes by pid, as far as that is short.
+/// The processes by pid, as far as that is short and they are known.
 fn processes(images: &[&Image]) -> String {
     const NAMED: usize = 3;
-    let name = |image: &&Image| {
-        image.pid.map_or_else(
-            || "a process without declaration".to_owned(),
-            |pid| format!("process {pid}"),
-        )
-    };
-    let mut text = images
+    let pids: Option<Vec<String>> = images
         .iter()
-        .take(NAMED)
-        .map(name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    if images.len() > NAMED {
-        text.push_str(&format!(" and {} more", images.len() - NAMED));
+        .map(|image| image.pid.map(|pid| pid.to_string()))
+        .collect();
+    match (pids.as_deref(), images.len()) {
+        (Some([pid]), _) => format!("process {pid}"),
+        (Some(pids), count) if count > NAMED => {
+            let named = pids[..NAMED].join(", ");
+            format!("processes {named} and {} more", count - NAMED)
+        }
+        (Some(pids), _) => format!("processes {}", pids.join(", ")),
+        (None, 1) => "a process".to_owned(),
+        (None, count) => format!("{count} processes"),
     }
-    text
 }
 
 fn count(number: u64, noun: &str) -> String {

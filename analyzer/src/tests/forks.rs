@@ -81,6 +81,28 @@ fn inherited_blocks_are_listed_as_such() {
 }
 
 #[test]
+fn an_inherited_block_that_a_failed_realloc_leaves_is_listed_once() {
+    let (parent, mut child) = family();
+    child.realloc(A, None, 1 << 60, 0x30);
+    let live = live_blocks([parent.bytes(), child.bytes()]);
+    let blocks = live.processes[1].blocks.iter();
+    let listed: Vec<_> = blocks.map(|it| (&*it.address, it.inherited)).collect();
+    assert_eq!(listed, [("0x1000", true), ("0x2000", true)]);
+    let report = report([parent.bytes(), child.bytes()]);
+    assert_eq!(report.processes[1].totals.inherited_bytes, 30);
+}
+
+#[test]
+fn an_inherited_block_that_is_resized_is_the_childs_own() {
+    let (parent, mut child) = family();
+    child.realloc(A, Some(A), 11, 0x30).free(B, 0x31).end(0);
+    let report = report([parent.bytes(), child.bytes()]);
+    let totals = report.processes[1].totals;
+    assert_eq!((totals.inherited_blocks, totals.live_bytes), (0, 11));
+    assert_eq!(totals.temporary, 0);
+}
+
+#[test]
 fn a_double_free_may_have_its_first_release_in_the_parent() {
     let mut parent = Made::new(0xA0);
     parent.malloc(A, 10, 0x10).free(A, 0x20);

@@ -1,6 +1,7 @@
 //! What a whole analysis says of traces made byte by byte.
 
 mod damage;
+mod dump;
 mod ends;
 mod forks;
 pub(crate) mod made;
