@@ -96,6 +96,10 @@ impl Table {
     #[cold]
     #[inline(never)]
     fn look_up(&self, lane: &Lane, pc: usize) -> usize {
+        if lane.is_wiped() {
+            // A child's first call: its image has not begun, and what is declared now would take the parent's numbers.
+            return 0;
+        }
         let cache = &lane.cache;
         let trusted = cache.trusted.load(Relaxed);
         if cache.holds(pc) && cache.base.load(Relaxed) == 0 && trusted != 0 {
