@@ -25,11 +25,18 @@ const UNSAFE: &[&str] = &[
     "auxiliary.rs",
     "cell.rs",
     "clock.rs",
+    "fatal.rs",
+    "forward.rs",
+    "hooks.rs",
     "image.rs",
     "lane.rs",
     "modules.rs",
     "next.rs",
+    "process.rs",
     "registry.rs",
+    "relocate.rs",
+    "sequence.rs",
+    "start.rs",
     "stream.rs",
     "sys.rs",
 ];
@@ -160,7 +167,7 @@ fn symbols_know_nothing_of_traces_and_renderers_nothing_of_either() {
     let mut wrong = Vec::new();
     for (file, text) in sources("analyzer/src") {
         for (folder, forbidden) in above {
-            if !file.starts_with(folder) {
+            if !file.starts_with(folder) || file.ends_with("tests.rs") {
                 continue;
             }
             for (line, text) in code(&text) {
