@@ -7,7 +7,7 @@ use crate::function::{Function, Role};
 use crate::heap::{self, NO_SIZE};
 use crate::helped::{Note, Purpose};
 use crate::lane::{self, Lane};
-use crate::{image, modules, next};
+use crate::{fatal, image, modules, next};
 use heapwire_format::{Family, Op, flag};
 
 /// One forwarded call, laid out by `arch::forward` on the stack of the caller.
@@ -82,7 +82,7 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
         sp: call.sp,
     };
     let purpose = match function.role() {
-        Role::Own | Role::Fork => return,
+        Role::Own | Role::Fork | Role::Disposition => return,
         Role::Unload => {
             if let Some(image) = image::current() {
                 image.modules.before_unload(lane);
@@ -198,6 +198,9 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
     let Some(function) = Function::at(call.index) else {
         return result;
     };
+    if function.role() == Role::Disposition {
+        return disposed(function, call, result);
+    }
     let Some(lane) = (next::known(Function::Malloc).is_some())
         .then(lane::current)
         .flatten()
@@ -272,6 +275,19 @@ fn block_behind(result: usize, [place, ..]: [usize; 6]) -> usize {
     unsafe { core::ptr::with_exposed_provenance::<usize>(place).read() }
 }
 
+fn disposed(function: Function, call: &Call, result: usize) -> usize {
+    let [signal, _, old, ..] = call.arguments;
+    #[expect(clippy::cast_possible_truncation, reason = "both are ints")]
+    let (signal, error) = ((signal as u32).cast_signed(), result as u32);
+    if function == Function::Signal {
+        return fatal::after_signal(signal, result);
+    }
+    if error == 0 {
+        fatal::after_sigaction(signal, old);
+    }
+    result
+}
+
 /// In the parent: a child was made. In the child nothing is to be done: its first call finds the image wiped.
 fn forked(lane: &Lane, result: usize, pc: usize) {
     #[expect(clippy::cast_possible_truncation, reason = "a pid is an int")]
@@ -338,6 +354,8 @@ entry_forward!(canonicalize_file_name, Function::CanonicalizeFileName);
 entry_forward!(getcwd, Function::Getcwd);
 entry_forward!(__getcwd_chk, Function::GetcwdChecked);
 entry_forward!(get_current_dir_name, Function::GetCurrentDirName);
+entry_forward!(sigaction, Function::Sigaction);
+entry_forward!(signal, Function::Signal);
 entry_forward!(dlclose, Function::Dlclose);
 entry_forward!(fork, Function::Fork);
 entry_forward!(_Fork, Function::ForkOnly);

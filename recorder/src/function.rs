@@ -41,6 +41,8 @@ pub(crate) enum Role {
     Unload,
     /// Makes a child process.
     Fork,
+    /// Gives and sets the disposition of a signal.
+    Disposition,
 }
 
 macro_rules! functions {
@@ -71,7 +73,9 @@ macro_rules! functions {
 }
 
 use Family::{Aligned, New, NewAligned, NewArray, NewArrayAligned};
-use Role::{Allocate, AllocateInto, AllocateProduct, Fork, Help, Own, Release, Unload};
+use Role::{
+    Allocate, AllocateInto, AllocateProduct, Disposition, Fork, Help, Own, Release, Unload,
+};
 
 const fn new(family: Family) -> Role {
     Allocate { family, size: 0 }
@@ -141,6 +145,8 @@ functions! {
     Dlclose "dlclose" Unload;
     Fork "fork" Fork;
     ForkOnly "_Fork" Fork;
+    Sigaction "sigaction" Disposition;
+    Signal "signal" Disposition;
     Exit "_exit" Own;
     ExitC "_Exit" Own;
     QuickExit "quick_exit" Own;

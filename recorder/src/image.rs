@@ -211,15 +211,19 @@ impl Image {
 
     /// Declares the end over, once. Lanes in a file go on as before: they are in the file.
     pub(crate) fn end(&self) -> bool {
-        let are_in_file = self.file_floor.load(Relaxed) != 0;
         let is_first = self.registry.claim_end();
-        if is_first && !are_in_file {
+        if is_first && !self.are_lanes_in_file() {
             self.ended.store(1, Relaxed);
             for lane in self.lanes_in_use() {
                 lane.limit.store(0, Relaxed);
             }
         }
         is_first
+    }
+
+    /// Whether lanes outlive the process.
+    pub(crate) fn are_lanes_in_file(&self) -> bool {
+        self.file_floor.load(Relaxed) != 0
     }
 
     /// The output is gone for good.

@@ -47,6 +47,8 @@ mod config;
 mod elf;
 #[cfg(not(loom))]
 mod event;
+#[cfg(not(any(loom, test)))]
+mod fatal;
 #[cfg(not(loom))]
 mod flush;
 #[cfg(not(any(loom, test)))]

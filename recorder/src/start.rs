@@ -57,6 +57,8 @@ pub(crate) fn declare(image: &'static Image, is_first: bool) {
     declare_process(image, own, is_first);
     image.modules.fill(own, is_first);
     registry::introduce(own);
+    #[cfg(not(test))]
+    crate::fatal::install(image);
 }
 
 fn declare_process(image: &'static Image, own: &Lane, is_first: bool) {

@@ -484,6 +484,25 @@ pub(crate) unsafe extern "C" fn pass() {
     )
 }
 
+/// Where a handler of ours returns to: the kernel takes the signal's frame away.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn return_from_signal() {
+    core::arch::naked_asm!("mov eax, 15", "syscall")
+}
+
+/// Where the program was when the signal with this context came.
+///
+/// # Safety
+///
+/// `context` is the third argument of a handler with `SA_SIGINFO`.
+#[cfg(not(any(loom, test)))]
+pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
+    const PC: usize = 40 + 16 * 8; // `uc_mcontext.gregs[REG_RIP]` in <sys/ucontext.h>
+    // SAFETY: the caller vouches for the context, which is larger and aligned.
+    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
+}
+
 /// What [`pass`] jumps to where the real function does not exist: gives -1 and does nothing.
 #[cfg(not(any(loom, test)))]
 #[unsafe(naked)]

@@ -1,0 +1,155 @@
+//! Fatal signals, where the last records would die with the process.
+//!
+//! Lanes in a file survive whatever happens, so no handler is installed there. Elsewhere the five signals that a fault of the
+//! program raises are caught if nobody else catches them: what is committed is flushed, and the signal does what it
+//! would have done. The program does not see the handler: to `sigaction` and `signal` the disposition is the default.
+
+use crate::event::Event;
+use crate::image::{self, Image};
+use crate::lane;
+use crate::{arch, flush, modules, sys};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use heapwire_format::Op;
+
+const SIGNALS: [i32; 5] = [
+    libc::SIGABRT,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+];
+
+/// Not 0 once handlers are installed.
+static IS_INSTALLED: AtomicU32 = AtomicU32::new(0);
+
+/// A disposition as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Action {
+    pub(crate) handler: usize,
+    pub(crate) flags: usize,
+    pub(crate) restorer: usize,
+    pub(crate) mask: u64,
+}
+
+const DEFAULT: Action = Action {
+    handler: libc::SIG_DFL,
+    flags: 0,
+    restorer: 0,
+    mask: 0,
+};
+
+/// Catches the fatal signals that have their default, if the lanes of `image` would die with the process.
+pub(crate) fn install(image: &Image) {
+    if image.are_lanes_in_file() {
+        return;
+    }
+    IS_INSTALLED.store(1, Relaxed);
+    for signal in SIGNALS {
+        catch_if_default(signal);
+    }
+}
+
+/// Our handler's address, to compare dispositions with.
+fn handler_address() -> usize {
+    caught as *const () as usize
+}
+
+fn catch_if_default(signal: i32) {
+    if sys::action(signal).is_ok_and(|action| action.handler == libc::SIG_DFL) {
+        const RESTORER: usize = 0x0400_0000;
+        let flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        let action = Action {
+            handler: handler_address(),
+            flags: flags.cast_unsigned() as usize | RESTORER,
+            restorer: arch::return_from_signal as *const () as usize,
+            mask: u64::MAX,
+        };
+        sys::set_action(signal, &action);
+    }
+}
+
+/// Gets the faulting thread's records out, and lets the signal do what it would have done.
+extern "C" fn caught(signal: i32, information: *const libc::siginfo_t, context: *const u8) {
+    // SAFETY: the kernel passes the information and the context of this signal on our stack.
+    let fault = unsafe { Fault::read(signal, information, context) };
+    if let (Some(lane), Some(image)) = (lane::current(), image::current()) {
+        let base = modules::base_of(lane, fault.pc);
+        let size = u64::from(signal.cast_unsigned()) | u64::from(fault.code.cast_unsigned()) << 32;
+        let event = Event::of(Op::FAULT, fault.address as u64, size);
+        lane.append(Event {
+            base: 0,
+            ..event.with_pc(fault.pc, base)
+        });
+        flush::everything(image, lane);
+    }
+    sys::set_action(signal, &DEFAULT);
+    if fault.code <= 0 {
+        // Sent, not caused: it would not come again by itself. It waits until we return.
+        sys::send_to_this_thread(signal);
+    }
+}
+
+/// What the kernel says of a signal.
+struct Fault {
+    code: i32,
+    address: usize,
+    pc: usize,
+}
+
+impl Fault {
+    /// # Safety
+    ///
+    /// Both pointers are those that the kernel passed to a handler with `SA_SIGINFO`.
+    unsafe fn read(signal: i32, information: *const libc::siginfo_t, context: *const u8) -> Self {
+        // SAFETY: the caller vouches for it.
+        let information = unsafe { &*information };
+        let code = information.si_code;
+        let has_address = code > 0 && signal != libc::SIGABRT;
+        // SAFETY: these signals carry an address when the kernel caused them, and the field is there anyway.
+        let address = unsafe { information.si_addr() }.expose_provenance();
+        let address = if has_address { address } else { 0 };
+        // SAFETY: the context lies where the caller says.
+        let pc = unsafe { arch::interrupted_pc(context) };
+        Self { code, address, pc }
+    }
+}
+
+/// After the program has asked for or changed the disposition of `signal` through `sigaction`, which wrote
+/// `old` (or null).
+pub(crate) fn after_sigaction(signal: i32, old: usize) {
+    if !is_ours(signal) {
+        return;
+    }
+    if old != 0 {
+        let place = core::ptr::with_exposed_provenance_mut::<libc::sigaction>(old);
+        // SAFETY: `sigaction` succeeded, so it has just written there.
+        let action = unsafe { &mut *place };
+        if action.sa_sigaction == handler_address() {
+            action.sa_sigaction = libc::SIG_DFL;
+            action.sa_flags = 0;
+            action.sa_restorer = None;
+            // SAFETY: all zero is the empty set.
+            action.sa_mask = unsafe { core::mem::zeroed() };
+        }
+    }
+    catch_if_default(signal);
+}
+
+/// After `signal` gave `old`; gives what the program is to see.
+pub(crate) fn after_signal(signal: i32, old: usize) -> usize {
+    if !is_ours(signal) {
+        return old;
+    }
+    catch_if_default(signal);
+    if old == handler_address() {
+        libc::SIG_DFL
+    } else {
+        old
+    }
+}
+
+fn is_ours(signal: i32) -> bool {
+    IS_INSTALLED.load(Relaxed) != 0 && SIGNALS.contains(&signal) // handlers are global to the process
+}
