@@ -75,7 +75,7 @@ impl Store {
 }
 
 /// A frame as DWARF has it: names are raw, paths neither normalised nor mapped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Frame {
     pub(super) function: Option<String>,
     pub(super) file: Option<String>,

@@ -3,9 +3,10 @@
 use super::dwarf::{DebugInfo, Frame, Store};
 use super::file::{self, MappedFile};
 use super::locate::{self, Files};
+use super::names::{self, Names};
 use super::search::Search;
 use super::table::{Symbol, SymbolTable};
-use super::{Located, Module, Options, Resolved, Source, names, path};
+use super::{Located, Module, Options, Resolved, Source, path};
 
 /// The frames at each of `addresses`, which must ascend.
 pub(super) fn resolve(
@@ -33,7 +34,7 @@ pub(super) fn resolve(
     let mut table = symbol_table(&files, &store, &mut notes);
     let symbols = table.look_up(addresses);
     let mut damage = None;
-    let addresses = addresses
+    let frames: Vec<Vec<Frame>> = addresses
         .iter()
         .zip(symbols)
         .map(|(&address, symbol)| {
@@ -44,14 +45,22 @@ pub(super) fn resolve(
                 }),
                 None => Vec::new(),
             };
-            readable(frames, symbol.as_ref(), options)
+            with_symbol(frames, symbol.as_ref())
         })
         .collect();
+    let raw = frames.iter().flatten();
+    let names = Names::of(
+        raw.filter_map(|frame| frame.function.as_deref()),
+        options.demangle,
+    );
     if let Some(debug_info) = &debug_info {
         notes.extend(debug_info.notes(damage));
     }
     Resolved {
-        addresses,
+        addresses: frames
+            .into_iter()
+            .map(|frames| located(frames, &names, options))
+            .collect(),
         found: match (&debug_info, table.is_empty()) {
             (Some(_), _) => Source::DebugInfo,
             (None, false) => Source::SymbolsOnly,
@@ -106,43 +115,37 @@ fn symbol_table<'data>(
 }
 
 /// What debug information and symbol table say together about one address.
-fn readable(frames: Vec<Frame>, symbol: Option<&Symbol<'_>>, options: &Options) -> Vec<Located> {
-    let symbol = symbol.map(|symbol| symbol.name());
+fn with_symbol(mut frames: Vec<Frame>, symbol: Option<&Symbol<'_>>) -> Vec<Frame> {
+    let Some(symbol) = symbol.map(Symbol::name) else {
+        return frames;
+    };
     if frames.is_empty() {
-        let function = symbol.map(|name| names::readable(&name, options.demangle));
-        return function
-            .map(|function| Located {
-                function: Some(function),
-                ..Located::default()
-            })
-            .into_iter()
-            .collect();
+        frames.push(Frame::default());
     }
-    let outermost = frames.len() - 1;
+    if let Some(Frame { function, .. }) = frames.last_mut() {
+        // Compilers give functions of one file no linkage name: only the table has the qualified name.
+        let is_better = |name: &String| !names::is_mangled(name) && names::is_mangled(&symbol);
+        if function.as_ref().is_none_or(is_better) {
+            *function = Some(symbol.into_owned());
+        }
+    }
+    frames
+}
+
+/// The frames at one address as they are shown.
+fn located(frames: Vec<Frame>, names: &Names, options: &Options) -> Vec<Located> {
+    let outermost = frames.len().saturating_sub(1);
     frames
         .into_iter()
         .enumerate()
-        .map(|(level, frame)| {
-            let mut name = frame.function;
-            if level == outermost
-                && let Some(symbol) = &symbol
-            {
-                // Compilers give functions of one file no linkage name: only the table has the qualified name.
-                let is_better =
-                    |name: &String| !names::is_mangled(name) && names::is_mangled(symbol);
-                if name.as_ref().is_none_or(is_better) {
-                    name = Some(symbol.to_string());
-                }
-            }
-            Located {
-                function: name.map(|name| names::readable(&name, options.demangle)),
-                file: frame.file.map(|file| {
-                    path::mapped(path::normalised(&names::bounded(&file)), &options.map)
-                }),
-                line: frame.line,
-                column: frame.column.filter(|column| *column > 0),
-                inlined: level < outermost,
-            }
+        .map(|(level, frame)| Located {
+            function: frame.function.map(|name| names.readable(&name)),
+            file: frame
+                .file
+                .map(|file| path::mapped(path::normalised(&names::bounded(&file)), &options.map)),
+            line: frame.line,
+            column: frame.column.filter(|column| *column > 0),
+            inlined: level < outermost,
         })
         .collect()
 }

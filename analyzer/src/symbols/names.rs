@@ -1,5 +1,8 @@
 //! From the names that compilers write to those that people read.
 
+mod patience;
+
+use rustc_hash::FxHashMap;
 use std::fmt::{self, Write};
 
 /// Bytes a name may have; longer ones end in an ellipsis.
@@ -17,10 +20,31 @@ pub(super) fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("_R")
 }
 
-/// The name as a reader knows it; one that cannot be demangled stays as it is.
-pub(super) fn readable(name: &str, demangle: bool) -> String {
-    let demangled = if demangle { demangled(name) } else { None };
-    demangled.unwrap_or_else(|| bounded(name))
+/// Names as a reader knows them, by what the compiler made of them.
+pub(super) struct Names(FxHashMap<String, String>);
+
+impl Names {
+    /// Makes all of `raw` readable; what cannot be demangled stays as it is.
+    pub(super) fn of<'a>(raw: impl Iterator<Item = &'a str>, demangle: bool) -> Self {
+        let mut raw: Vec<String> = raw.map(str::to_owned).collect();
+        raw.sort_unstable();
+        raw.dedup();
+        let demangled = if demangle {
+            demangled(&raw)
+        } else {
+            vec![None; raw.len()]
+        };
+        let readable = raw.into_iter().zip(demangled).map(|(raw, demangled)| {
+            let readable = demangled.unwrap_or_else(|| bounded(&raw));
+            (raw, readable)
+        });
+        Self(readable.collect())
+    }
+
+    /// The readable form of a name that was among those given.
+    pub(super) fn readable(&self, raw: &str) -> String {
+        self.0.get(raw).cloned().unwrap_or_else(|| bounded(raw))
+    }
 }
 
 /// The text, cut where it is too long to be one name.
@@ -31,11 +55,23 @@ pub(super) fn bounded(text: &str) -> String {
     bounded.finish()
 }
 
-fn demangled(name: &str) -> Option<String> {
-    if name.starts_with("_R") || has_rust_hash(name) {
-        return rust(name);
+/// The demangled forms of those names that have one.
+fn demangled(names: &[String]) -> Vec<Option<String>> {
+    let is_rust = |name: &str| name.starts_with("_R") || has_rust_hash(name);
+    let mut demangled: Vec<Option<String>> = names
+        .iter()
+        .map(|name| is_rust(name).then(|| rust(name)).flatten())
+        .collect();
+    let (places, names): (Vec<usize>, Vec<String>) = names
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| name.starts_with("_Z") && !is_rust(name))
+        .map(|(place, name)| (place, name.clone()))
+        .unzip();
+    for (place, name) in places.into_iter().zip(patience::map(names, cpp)) {
+        demangled[place] = name;
     }
-    name.starts_with("_Z").then(|| cpp(name)).flatten()
+    demangled
 }
 
 /// Whether this is a Rust name in C++'s clothes: it ends in `17h`, 16 hex digits, `E`.

@@ -322,3 +322,74 @@ fn build_ids(roots: &[PathBuf]) -> BuildIds {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Search, caches};
+    use crate::symbols::Options;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn caches_of_debuginfod() {
+        let with = |set: &'static [(&str, &str)]| {
+            caches(|name| {
+                let value = set.iter().find(|(key, _)| *key == name);
+                value.map(|(_, value)| PathBuf::from(value))
+            })
+        };
+        assert_eq!(
+            with(&[("HOME", "/home/me"), ("DEBUGINFOD_CACHE_PATH", "/c")]),
+            [Path::new("/c")]
+        );
+        assert_eq!(
+            with(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/x")]),
+            [
+                Path::new("/x/debuginfod_client"),
+                Path::new("/home/me/.debuginfod_client_cache")
+            ]
+        );
+        assert!(with(&[("HOME", "relative")]).is_empty());
+    }
+
+    #[test]
+    fn order_of_places() {
+        let mut search = Search::new(&Options {
+            debug_dirs: vec![PathBuf::from("/nonexistent/d")],
+            ..Options::default()
+        });
+        search.caches = vec![PathBuf::from("/cache")];
+        let module = "/nonexistent/bin/prog";
+        let found = search.debug_files(
+            Some(module),
+            Some(&[0xAB, 0xCD, 0xEF]),
+            Some("prog.dbg"),
+            Some(Path::new(module)),
+        );
+        let paths: Vec<String> = found
+            .map(|candidate| candidate.path.to_str().unwrap().replace("/nonexistent", ""))
+            .collect();
+        assert_eq!(
+            paths,
+            [
+                "/d/.build-id/ab/cdef.debug",
+                "/d/ab/cdef.debug",
+                "/d/usr/lib/debug/.build-id/ab/cdef.debug",
+                "/d/.build-id/ab/cdef",
+                "/usr/lib/debug/.build-id/ab/cdef.debug",
+                "/usr/lib/debug/.build-id/ab/cdef",
+                "/bin/prog.dbg",
+                "/bin/.debug/prog.dbg",
+                "/d/bin/prog.dbg",
+                "/usr/lib/debug/bin/prog.dbg",
+                "/d/prog.dbg",
+                "/d/bin/prog.debug",
+                "/d/bin/prog",
+                "/d/prog.debug",
+                "/d/prog",
+                "/bin/prog.debug",
+                "/cache/abcdef/debuginfo",
+                "/cache/abcdef/executable",
+            ]
+        );
+    }
+}
