@@ -183,7 +183,7 @@ fn next(page: &mut Page<'_>, ended: &Ended) {
     let Some((own, others)) = ended.traces.split_first() else {
         return;
     };
-    let own = escape(own);
+    let own = quoted(own);
     let lines = [
         (format!("heapwire report {own}"), "full text report"),
         (
@@ -205,7 +205,7 @@ fn next(page: &mut Page<'_>, ended: &Ended) {
         page.line(&format!("{start}{}   {what}", left(line, width)));
     }
     if !others.is_empty() {
-        let list = others.iter().take(MOST_NAMED).map(|trace| escape(trace));
+        let list = others.iter().take(MOST_NAMED).map(|trace| quoted(trace));
         let list = list.collect::<Vec<_>>().join(" ");
         let more = if others.len() > MOST_NAMED {
             " …"
@@ -219,6 +219,28 @@ fn next(page: &mut Page<'_>, ended: &Ended) {
     }
 }
 
+/// The name as a shell takes it for one word.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "._-/%+=:,@".contains(c);
+    let name = escape(name);
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.into_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
 fn sum(processes: &[Process], of: fn(&Process) -> u64) -> u64 {
     processes.iter().map(of).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn names_are_one_word_for_a_shell() {
+        assert_eq!(quoted("gatewayd.4711.hwt"), "gatewayd.4711.hwt");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("a'$(b)"), r"'a'\''$(b)'");
+    }
 }
