@@ -1,8 +1,8 @@
 //! From module and file address to functions, files and lines.
 //!
 //! Knows addresses and modules, nothing of events. Opens only files whose build id fits the module's, or that
-//! the user named. In the order of the look-up: [`search`] names places, [`locate`] finds files there and proves
-//! that they fit, [`file`] opens them, [`dwarf`] and [`table`] look addresses up, [`names`] and [`path`] make the
+//! the user named. In the order of the look-up: `search` names places, `locate` finds files there and proves
+//! that they fit, `file` opens them, `dwarf` and `table` look addresses up, `names` and `path` make the
 //! result readable.
 
 mod dwarf;
