@@ -4,8 +4,8 @@ use crate::cli::{Format, Record, Reporting, Run};
 use crate::reading::{self, Terminal};
 use crate::record::{self, Ended, Looked, NotRun, Output};
 use anyhow::{Context, Result};
-use heapwire::report::{Process, Report};
 use heapwire::report::text::{Ended as Summary, TextOptions, render, render_summary};
+use heapwire::report::{Process, Report};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io::Write;
@@ -15,7 +15,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, process};
 
 /// `heapwire record`: gives the exit status of the program.
-pub(crate) fn record(asked: &Record, terminal: &Terminal, say: &mut dyn Write) -> Result<u8, NotRun> {
+pub(crate) fn record(
+    asked: &Record,
+    terminal: &Terminal,
+    say: &mut dyn Write,
+) -> Result<u8, NotRun> {
     let command = &asked.program.command;
     let looked = before(command, say)?;
     let output = Output::of(asked.output.as_deref())?;
@@ -23,7 +27,10 @@ pub(crate) fn record(asked: &Record, terminal: &Terminal, say: &mut dyn Write) -
     let ended = record::record(command, looked, &output, &asked.recording, |pid| {
         if terminal.is_terminal {
             let place = heapwire::report::escape(&output.shown(pid, &name)).into_owned();
-            let _ = writeln!(say, "heapwire: recording to {place} (Ctrl-C stops the program, not the trace)");
+            let _ = writeln!(
+                say,
+                "heapwire: recording to {place} (Ctrl-C stops the program, not the trace)"
+            );
         }
     })?;
     let text = match (&output, analyzed(&ended, None)) {
@@ -53,7 +60,9 @@ pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Resu
         ..terminal.options_for(&asked.reporting)
     };
     let text = match analyzed(&ended, Some(&asked.reporting)) {
-        Ok(report) if asked.reporting.format == Format::Json => heapwire::report::json::render(&report),
+        Ok(report) if asked.reporting.format == Format::Json => {
+            heapwire::report::json::render(&report)
+        }
         Ok(report) => render(&report, &options) + &gap(&report, &ended),
         Err(reason) => format!("heapwire: {reason}\n"),
     };
@@ -66,7 +75,10 @@ fn before(command: &[OsString], say: &mut dyn Write) -> Result<Looked, NotRun> {
     let looked = record::look_at(command)?;
     if let Some(obstacle) = &looked.obstacle {
         let name = heapwire::report::escape(&command[0].to_string_lossy()).into_owned();
-        let _ = writeln!(say, "heapwire: {name} {obstacle}: nothing will be recorded of it");
+        let _ = writeln!(
+            say,
+            "heapwire: {name} {obstacle}: nothing will be recorded of it"
+        );
     }
     Ok(looked)
 }
@@ -77,8 +89,8 @@ fn analyzed(ended: &Ended, reporting: Option<&Reporting>) -> Result<Report, Stri
         return Err(reason(&ended.looked, false));
     }
     let options = reading::options(reporting);
-    let report = heapwire::analyze(&ended.traces, &options)
-        .map_err(|error| reading::chain(&error))?;
+    let report =
+        heapwire::analyze(&ended.traces, &options).map_err(|error| reading::chain(&error))?;
     if reading::no_records(&report.warnings).is_none() {
         Ok(report)
     } else {
@@ -103,19 +115,25 @@ fn reason(looked: &Looked, loaded: bool) -> String {
     let why = match (&looked.obstacle, looked.own_malloc, loaded) {
         (Some(obstacle), _, _) => format!("the program {obstacle}"),
         (None, true, _) => {
-            "no allocation passed through the recorder: the program defines malloc itself".to_owned()
+            "no allocation passed through the recorder: the program defines malloc itself"
+                .to_owned()
         }
         (None, false, true) => {
             "the recorder was loaded, but no allocation passed through it".to_owned()
         }
-        (None, false, false) => "the recorder did not start: it was not loaded, or could not write its trace".to_owned(),
+        (None, false, false) => {
+            "the recorder did not start: it was not loaded, or could not write its trace".to_owned()
+        }
     };
     format!("nothing was recorded, so nothing is known of leaks: {why}")
 }
 
 fn summary(report: &Report, command: &[OsString], ended: &Ended, options: &TextOptions) -> String {
     let program = Path::new(&command[0]).file_name().unwrap_or(&command[0]);
-    let sizes = ended.traces.iter().filter_map(|trace| fs::metadata(trace).ok());
+    let sizes = ended
+        .traces
+        .iter()
+        .filter_map(|trace| fs::metadata(trace).ok());
     let here = env::current_dir().unwrap_or_default();
     let summary = Summary {
         program: program.to_string_lossy().into_owned(),
@@ -125,7 +143,13 @@ fn summary(report: &Report, command: &[OsString], ended: &Ended, options: &TextO
         traces: ended
             .traces
             .iter()
-            .map(|trace| trace.strip_prefix(&here).unwrap_or(trace).to_string_lossy().into_owned())
+            .map(|trace| {
+                trace
+                    .strip_prefix(&here)
+                    .unwrap_or(trace)
+                    .to_string_lossy()
+                    .into_owned()
+            })
             .collect(),
     };
     render_summary(report, &summary, options)
@@ -136,7 +160,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let name = format!("heapwire-run-{}-{}", process::id(), now.as_nanos());
         let path = env::temp_dir().join(name);
         DirBuilder::new()

@@ -188,7 +188,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::fs;
     use std::io::ErrorKind;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     #[test]
     fn programs_are_found_as_the_shell_finds_them() {
