@@ -5,6 +5,7 @@ mod accounts;
 mod artifact;
 mod bad_input;
 mod cli;
+mod compatibility;
 mod damage;
 mod determinism;
 mod newer;
