@@ -298,6 +298,9 @@ mod tests {
             assert_eq!(heap.own.index.get().is_some(), searched > 0);
             heap.release(0x1000, 2, moment()).unwrap();
             assert_eq!(found(&mut heap, 0x1010), None);
+            heap.occupy(0x0F00, block(0x120));
+            assert_eq!(found(&mut heap, 0x1010), Some(0x0F00));
+            heap.release(0x0F00, 3, moment()).unwrap();
             heap.occupy(0x1000, block(0x18));
             assert_eq!(found(&mut heap, 0x1017), Some(0x1000));
             assert_eq!(found(&mut heap, 0x1018), None);

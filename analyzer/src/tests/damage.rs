@@ -46,6 +46,17 @@ fn a_wrong_header_is_passed_over() {
 }
 
 #[test]
+fn damage_ends_where_a_whole_frame_begins() {
+    let mut frames = long().frames(10);
+    frames[3][50] ^= 1;
+    let length = frames[3].len() as u64;
+    frames.insert(6, b"foreign".to_vec());
+    let report = report([frames.concat()]);
+    assert_eq!(report.trace.damaged_bytes, length);
+    assert_eq!(report.trace.foreign_bytes, 7);
+}
+
+#[test]
 fn a_payload_sum_finds_what_the_trailer_does_not() {
     let mut made = long();
     for has_sum in [false, true] {

@@ -68,6 +68,13 @@ fn an_observed_exit_gives_the_status() {
 }
 
 #[test]
+fn a_stop_is_no_end() {
+    let report = report([[made().bytes(), observed(4000 + 0xA0, 0x137F)].concat()]);
+    assert_eq!(report.processes[0].end, "cut");
+    assert_eq!(report.processes[0].exit_status, None);
+}
+
+#[test]
 fn an_exec_counts_only_as_the_last_act() {
     let mut made = made();
     made.declare(0x76, [0, 0, 0x40_0010], "/bin/true");

@@ -120,6 +120,35 @@ fn a_double_free_may_have_its_first_release_in_the_parent() {
 }
 
 #[test]
+fn what_is_not_known_of_the_parent_is_not_known_of_the_child() {
+    let mut late = Made::bare(0xA0);
+    late.process(1, "began=late\0").malloc(A, 1, 0x10);
+    let mut child = late.child(0xB0);
+    child.free(0x9000, 0x20).end(0);
+    let of_late = report([late.bytes(), child.bytes()]);
+    assert_eq!(of_late.processes[1].totals.earlier_releases, 1);
+
+    let mut lossy = Made::new(0xA0);
+    lossy
+        .malloc(A, 1, 0x10)
+        .free(A, 0x11)
+        .lose(2)
+        .malloc(B, 1, 0x10);
+    let mut child = lossy.child(0xB0);
+    child.free(A, 0x20).free(0x9000, 0x21).end(0);
+    let report = report([lossy.bytes(), child.bytes()]);
+    let process = &report.processes[1];
+    assert_eq!(process.totals.earlier_releases, 1);
+    let kinds: Vec<_> = process
+        .errors
+        .iter()
+        .map(|it| (it.kind, it.certain))
+        .collect();
+    assert_eq!(kinds, [(FaultKind::DoubleFree, false)]);
+    assert_eq!(report.trace.lost_records, 2);
+}
+
+#[test]
 fn what_the_parent_does_after_the_fork_is_not_inherited() {
     let (mut parent, mut child) = family();
     parent.free(A, 0x50).malloc(0x6000, 1, 0x60);

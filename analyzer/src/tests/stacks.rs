@@ -34,6 +34,17 @@ fn a_base_means_the_module_last_declared_with_it() {
 }
 
 #[test]
+fn a_new_declaration_takes_over_without_an_unload() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 2, 0x10);
+    made.module(BASE, "path=/nowhere/other\0")
+        .malloc(0x2000, 1, 0x10);
+    let report = made.report();
+    let expected = [Some("/nowhere/app"), Some("/nowhere/other")];
+    assert_eq!(modules(&report), expected);
+}
+
+#[test]
 fn without_a_base_the_range_tells_while_it_is_loaded() {
     let mut made = Made::new(0xA0);
     let call = |made: &mut Made, size, pc| {

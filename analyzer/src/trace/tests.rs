@@ -74,12 +74,12 @@ fn records_left_in_lanes_are_recovered_once() {
     let count = made.records.len();
     // The last three are in the ring, out of order and with holes; one of them is in a frame as well.
     let last = slots(&made, count - 3);
-    let ring = [last[2], HOLE, last[0], last[1], HOLE];
+    let void = record(0xFF, 0, 0, [0; 4]);
+    let ring = [last[2], void, last[0], last[1], HOLE];
     let in_frames = Made {
         records: made.records[..count - 2].to_vec(),
         ..made.clone()
     };
-    let void = record(0xFF, 0, 0, [0; 4]);
     let lanes: [Lane<'_>; 2] = [(100, 1, &ring), (0, 1, &[HOLE, void])];
     for before in [0, 77] {
         let mut trace = vec![b'x'; before];
@@ -89,6 +89,7 @@ fn records_left_in_lanes_are_recovered_once() {
         assert_eq!(report.processes.len(), 1);
         assert_eq!(live_bytes(&report), 6);
         assert_eq!(report.trace.lost_records, 0);
+        assert_eq!(report.trace.records, count as u64);
         assert_eq!(report.trace.damaged_bytes, 0);
         assert_eq!(report.processes[0].end, "cut");
     }
