@@ -61,9 +61,7 @@ impl Replay {
         want_blocks: bool,
         sites: &mut SiteTable,
     ) -> Outcome {
-        if let Some(declaring) = self.declaring.take() {
-            self.load_module(&declaring.record, &[], sites);
-        }
+        self.end_declaring(sites);
         self.numbers.note_taken(taken);
         let open: Vec<_> = self.threads.all_open().copied().collect();
         for realloc in &open {

@@ -5,6 +5,7 @@ mod dump;
 mod ends;
 mod forks;
 pub(crate) mod made;
+mod reallocs;
 mod rules;
 mod stacks;
 mod twin;

@@ -1,33 +1,30 @@
 //! The rules of counting and naming, one by one.
 
-use super::made::{
-    ALLOCATED, ALLOCATION_FAILED, BASE, Made, REALLOC_NEW, REALLOC_OLD, RELEASED, live_blocks,
-    warned,
-};
+use super::made::{ALLOCATED, BASE, Made, REALLOC_OLD, RELEASED, warned};
 use crate::report::{Fault, FaultKind, Inside, Moment, Process, Report, Totals};
 
-const A: u64 = 0x1000;
-const B: u64 = 0x2000;
+pub(super) const A: u64 = 0x1000;
+pub(super) const B: u64 = 0x2000;
 
-fn made() -> Made {
+pub(super) fn made() -> Made {
     Made::new(0xA0)
 }
 
-fn only(report: &Report) -> &Process {
+pub(super) fn only(report: &Report) -> &Process {
     let [process] = &report.processes[..] else {
         panic!("{} processes", report.processes.len());
     };
     process
 }
 
-fn only_fault(report: &Report) -> &Fault {
+pub(super) fn only_fault(report: &Report) -> &Fault {
     let [fault] = &only(report).errors[..] else {
         panic!("{} errors", only(report).errors.len());
     };
     fault
 }
 
-fn pc(moment: Option<&Moment>) -> Option<&str> {
+pub(super) fn pc(moment: Option<&Moment>) -> Option<&str> {
     moment.map(|moment| &*moment.stack[0].address)
 }
 
@@ -113,109 +110,6 @@ fn leaks_come_by_bytes_then_by_address() {
 }
 
 #[test]
-fn calls_that_give_no_memory_are_failed() {
-    let mut made = made();
-    made.heap(ALLOCATION_FAILED, 0, 0, u64::MAX, 0x10);
-    made.malloc(A, 8, 0x10)
-        .realloc(A, None, 1 << 60, 0x20)
-        .free(A, 0x30)
-        .end(0);
-    let report = made.report();
-    let totals = only(&report).totals;
-    assert_eq!((totals.failed, totals.failed_reallocations), (2, 1));
-    assert_eq!((totals.reallocations, totals.allocated_bytes), (0, 8));
-    assert_eq!((totals.live_blocks, totals.releases), (0, 1));
-    assert!(only(&report).errors.is_empty());
-}
-
-#[test]
-fn a_failed_realloc_leaves_the_block_as_it_was() {
-    let mut made = made();
-    made.malloc(A, 10729, 0x10)
-        .realloc(A, None, 1 << 60, 0x20)
-        .end(0);
-    let live = live_blocks([made.bytes()]);
-    let block = &live.processes[0].blocks[0];
-    assert_eq!((block.size, &*block.stack[0].address), (10729, "0x400010"));
-}
-
-#[test]
-fn a_realloc_to_nothing_is_a_release() {
-    let mut made = made();
-    made.malloc(A, 8, 0x10).realloc(A, None, 0, 0x20).end(0);
-    let report = made.report();
-    let totals = only(&report).totals;
-    assert_eq!(
-        (totals.releases, totals.reallocations, totals.live_blocks),
-        (1, 0, 0)
-    );
-}
-
-#[test]
-fn a_resized_block_has_its_new_size_and_line() {
-    for to in [A, B] {
-        let mut made = made();
-        made.malloc(A, 8, 0x10)
-            .at(9)
-            .realloc(A, Some(to), 24, 0x20)
-            .end(0);
-        let report = made.report();
-        let totals = only(&report).totals;
-        assert_eq!((totals.allocations, totals.reallocations), (1, 1));
-        assert_eq!((totals.allocated_bytes, totals.live_bytes), (32, 24));
-        assert_eq!((totals.peak_bytes, totals.live_blocks), (24, 1));
-        let live = live_blocks([made.bytes()]);
-        let block = &live.processes[0].blocks[0];
-        assert_eq!((block.size, block.time_ns), (24, Some(9_000_000)));
-        assert_eq!(block.address, format!("{to:#x}"));
-        assert_eq!(block.stack[0].address, "0x400020");
-    }
-}
-
-#[test]
-fn another_thread_may_be_given_the_block_that_a_realloc_leaves() {
-    let mut made = made();
-    made.malloc(A, 8, 0x10).heap(REALLOC_OLD, 0, A, 16, 0x20);
-    made.by(101).malloc(A, 4, 0x30);
-    made.by(100).heap(REALLOC_NEW, 0, B, 16, 0x20).end(0);
-    let report = made.report();
-    let process = only(&report);
-    assert!(process.errors.is_empty());
-    assert_eq!(warned(&report, "unseen-releases"), 0);
-    assert_eq!(
-        (process.totals.live_blocks, process.totals.live_bytes),
-        (2, 20)
-    );
-}
-
-#[test]
-fn nested_reallocs_are_closed_latest_first_and_by_their_own_thread() {
-    let mut made = made();
-    made.malloc(A, 1, 0x10)
-        .malloc(B, 2, 0x10)
-        .malloc(0x3000, 3, 0x10);
-    made.heap(REALLOC_OLD, 0, A, 64, 0x20);
-    made.heap(REALLOC_OLD, 0, B, 64, 0x20); // a signal handler at the same line
-    made.by(101).heap(REALLOC_OLD, 0, 0x3000, 64, 0x20);
-    made.by(100).heap(REALLOC_NEW, 0, 0x4000, 64, 0x20);
-    made.by(101)
-        .heap(REALLOC_NEW, 0, 0x5000, 64, 0x20)
-        .by(100)
-        .end(0);
-    let report = made.report();
-    // The first is still open: its block is live.
-    assert_eq!(warned(&report, "in-flight"), 1);
-    assert_eq!(only(&report).totals.live_bytes, 1 + 64 + 64);
-    let live = live_blocks([made.bytes()]);
-    let addresses: Vec<_> = live.processes[0]
-        .blocks
-        .iter()
-        .map(|it| &*it.address)
-        .collect();
-    assert_eq!(addresses, ["0x1000", "0x4000", "0x5000"]);
-}
-
-#[test]
 fn a_second_release_is_a_double_free() {
     let mut made = made();
     made.malloc(A, 53, 0x10).at(1).by(101).free(A, 0x20);
@@ -246,30 +140,6 @@ fn a_release_after_the_address_was_handed_out_again_is_none() {
         .malloc(A, 8, 0x10)
         .free(A, 0x20);
     assert!(only(&made.report()).errors.is_empty());
-}
-
-#[test]
-fn a_realloc_of_a_released_block_is_a_double_free() {
-    let mut made = made();
-    made.malloc(A, 8, 0x10)
-        .free(A, 0x20)
-        .heap(REALLOC_OLD, 0, A, 9, 0x30);
-    let report = made.report();
-    assert_eq!(only_fault(&report).kind, FaultKind::DoubleFree);
-    assert_eq!(only(&report).totals.live_blocks, 0);
-}
-
-#[test]
-fn a_release_after_a_realloc_moved_the_block_is_a_double_free() {
-    let mut made = made();
-    made.malloc(A, 8, 0x10)
-        .realloc(A, Some(B), 100, 0x20)
-        .free(A, 0x30)
-        .end(0);
-    let report = made.report();
-    let fault = only_fault(&report);
-    assert_eq!(fault.kind, FaultKind::DoubleFree);
-    assert_eq!(pc(fault.first_release.as_ref()), Some("0x400020"));
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! What control records mean to a replay: modules, stacks, ends, and whatever makes the account less than whole.
+
+use super::Replay;
+use crate::declare;
+use crate::order::Event;
+use crate::sites::SiteTable;
+use heapwire_format::{Op, Record, TEXT_CHUNK};
+
+/// A module whose text has not all come yet.
+pub(super) struct Declaring {
+    record: Record,
+    /// Number of the text record to come.
+    next: u64,
+    /// Text records still to come.
+    left: u64,
+    text: Vec<u8>,
+}
+
+impl Replay {
+    pub(super) fn control_event(&mut self, event: &Event, sites: &mut SiteTable) {
+        let record = &event.record;
+        match record.op {
+            Op::MODULE_LOADED => self.declare_module(event, sites),
+            Op::MODULE_UNLOADED => self.code.unload(record.ptr),
+            Op::STACK_NODE => self.code.add_stack_node(record, sites),
+            Op::EXEC => self.ending.is_exec = true,
+            Op::END => {
+                let status = (record.size != u64::MAX).then_some(record.size);
+                self.ending.end = Some(status.or(self.ending.end.flatten()));
+            }
+            // Calls between the two made no records.
+            Op::PAUSE | Op::RESUME => self.numbers.doubt(event.number),
+            Op::CULLED => {
+                let counts = &mut self.counts;
+                counts.allocations = counts.allocations.saturating_add(record.ptr);
+                counts.releases = counts.releases.saturating_add(record.ptr);
+                counts.allocated_bytes = counts.allocated_bytes.saturating_add(record.size);
+            }
+            op if op.name().is_some() || op.is_ignorable() => {}
+            _ => {
+                self.counts.unknown_ops += 1;
+                self.numbers.doubt(event.number);
+            }
+        }
+    }
+
+    fn declare_module(&mut self, event: &Event, sites: &mut SiteTable) {
+        let record = event.record;
+        let left = record.base.div_ceil(TEXT_CHUNK as u64);
+        if left == 0 {
+            self.load_module(&record, &[], sites);
+        } else {
+            self.declaring = Some(Declaring {
+                record,
+                next: event.number.saturating_add(1),
+                left,
+                text: Vec::new(),
+            });
+        }
+    }
+
+    /// Takes `event` as the next text of the open declaration, if it is. Else the declaration ends without a text.
+    pub(super) fn continue_text(&mut self, event: &Event, sites: &mut SiteTable) -> bool {
+        let Some(mut declaring) = self.declaring.take() else {
+            return false;
+        };
+        if event.record.op != Op::TEXT || event.number != declaring.next {
+            self.load_module(&declaring.record, &[], sites);
+            return false;
+        }
+        let (bytes, used) = event.record.text();
+        declaring.text.extend_from_slice(&bytes[..used]);
+        declaring.next = declaring.next.saturating_add(1);
+        declaring.left -= 1;
+        if declaring.left == 0 {
+            self.load_module(&declaring.record, &declaring.text, sites);
+        } else {
+            self.declaring = Some(declaring);
+        }
+        true
+    }
+
+    fn load_module(&mut self, record: &Record, text: &[u8], sites: &mut SiteTable) {
+        let module = declare::module(record, text, self.code.machine());
+        self.code.load(module, sites);
+    }
+
+    /// Ends an open declaration without a text.
+    pub(super) fn end_declaring(&mut self, sites: &mut SiteTable) {
+        if let Some(declaring) = self.declaring.take() {
+            self.load_module(&declaring.record, &[], sites);
+        }
+    }
+}
