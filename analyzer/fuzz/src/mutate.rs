@@ -28,7 +28,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -37,7 +37,7 @@ impl Random {
 
     /// A number below `bound`; 0 where there is none.
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % (bound.max(1) as u64)).expect("below a usize")
+        usize::try_from(self.draw() % (bound.max(1) as u64)).expect("below a usize")
     }
 }
 
