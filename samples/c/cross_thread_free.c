@@ -1,33 +1,32 @@
-/* Blocks are handed out by one thread and released by another, which gets the same addresses again. */
+/* Threads share one arena, without caches of their own: what one releases, another is given at once. */
 //@ flags -pthread
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#define ROUNDS 20000
+#define ROUNDS 100000
+#define SIZE 2000 /* more than a thread's cache takes */
 
 static void *_Atomic slot;
 
-static void *releases(void *unused) {
+static void *run(void *unused) {
     for (int i = 0; i < ROUNDS; i++) {
-        void *block;
-        while ((block = __atomic_exchange_n(&slot, NULL, __ATOMIC_ACQ_REL)) == NULL)
-            ;
-        free(block);
-        free(malloc(56));
+        void *mine = malloc(SIZE);
+        void *other = __atomic_exchange_n(&slot, mine, __ATOMIC_ACQ_REL);
+        free(other); /* handed out by this thread or by another one */
     }
     return unused;
 }
 
 int main(void) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, releases, NULL))
-        return 1;
-    for (int i = 0; i < ROUNDS; i++) {
-        void *block = malloc(56), *none = NULL;
-        while (!__atomic_compare_exchange_n(&slot, &none, block, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            none = NULL;
-    }
-    pthread_join(thread, NULL);
+    pthread_t threads[3];
+    mallopt(M_ARENA_MAX, 1);
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&threads[i], NULL, run, NULL))
+            return 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    free(slot);
     malloc(57); //~ leak 1 x 57
     return 0;
 }
