@@ -8,7 +8,7 @@ use crate::config::{CONFIG, Config, Target};
 use crate::image::Image;
 use crate::lane::Lane;
 use crate::ring::{Slot, Span, slot};
-use crate::sync::Relaxed;
+use crate::sync::{Acquire, Relaxed};
 use crate::sys::{self, Errno, SignalSet};
 use crate::{flush, path};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
@@ -245,11 +245,13 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> b
     if kind == Kind::Closed {
         return false;
     }
+    // Before the size: another thread may append lanes in between, and the file is no shorter for it.
+    let floor = image.file_floor.load(Acquire); // pairs with `map_in_file`, which has written them
     let Some(status) = OUTPUT.check().or_else(|| OUTPUT.recover(image)) else {
         image.give_up();
         return false;
     };
-    if kind == Kind::File && status.size < image.file_floor.load(Relaxed) {
+    if kind == Kind::File && status.size < floor {
         image.file_shrank();
         return false;
     }

@@ -236,7 +236,7 @@ fn map_in_file(image: &Image, place: &Place, shape: Shape) -> Option<usize> {
     let (table, floor) = table?;
     place.address.store(table, Relaxed);
     place.length.store(shape.bytes(), Relaxed);
-    image.file_floor.fetch_max(floor, Relaxed);
+    image.file_floor.fetch_max(floor, Release); // pairs with `try_write_frame`
     Some(table)
 }
 
