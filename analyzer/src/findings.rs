@@ -30,7 +30,7 @@ impl End {
         if ending.is_exec {
             return Self::Exec;
         }
-        match image.wait_status.and_then(signal) {
+        match image.wait_status.and_then(signal).or(ending.fault) {
             Some(signal) => Self::Signal(signal),
             None => Self::Cut,
         }

@@ -18,6 +18,12 @@ pub struct LanesTable {
     pub headers_at: u32,
     /// Bytes from one lane header to the next.
     pub header_size: u32,
+    /// Records of the stream that could not be recorded, when `taken` was stored.
+    pub lost: u32,
+    /// Holes passed, as `lost`.
+    pub void: u32,
+    /// The next number when the counts were stored; 0 = never.
+    pub taken: u64,
 }
 
 /// One lane header: whose records the lane's slots are, and what they are relative to.
@@ -51,6 +57,9 @@ impl LanesTable {
         out[16..20].copy_from_slice(&self.lanes.to_le_bytes());
         out[20..24].copy_from_slice(&self.headers_at.to_le_bytes());
         out[24..28].copy_from_slice(&self.header_size.to_le_bytes());
+        out[28..32].copy_from_slice(&self.lost.to_le_bytes());
+        out[32..36].copy_from_slice(&self.void.to_le_bytes());
+        out[40..48].copy_from_slice(&self.taken.to_le_bytes());
         out
     }
 
@@ -64,6 +73,9 @@ impl LanesTable {
             lanes: word(bytes, 16),
             headers_at: word(bytes, 20),
             header_size: word(bytes, 24),
+            lost: word(bytes, 28),
+            void: word(bytes, 32),
+            taken: u64::from(word(bytes, 40)) | u64::from(word(bytes, 44)) << 32,
         })
     }
 }
@@ -116,6 +128,9 @@ mod tests {
             lanes: 3,
             headers_at: 64,
             header_size: 64,
+            lost: 5,
+            void: 6,
+            taken: 1 << 33,
         };
         assert_eq!(LanesTable::decode(&table.encode()), Some(table));
         let lane = LaneHeader {
@@ -137,6 +152,9 @@ mod tests {
             lanes: 3,
             headers_at: 64,
             header_size: 64,
+            lost: 5,
+            void: 6,
+            taken: 1 << 33,
         };
         let bytes = table.encode();
         assert_eq!(LanesTable::decode(&bytes[..63]), None);

@@ -1,8 +1,9 @@
 //! Fatal signals, where the last records would die with the process.
 //!
-//! Lanes in a file survive whatever happens, so no handler is installed there. Elsewhere the five signals that a fault of the
-//! program raises are caught if nobody else catches them: what is committed is flushed, and the signal does what it
-//! would have done. The program does not see the handler: to `sigaction` and `signal` the disposition is the default.
+//! Lanes in a file survive whatever happens; there only SIGBUS is caught, because somebody may cut the file below them.
+//! Elsewhere the five signals that a fault of the program raises are caught, if nobody else catches them: what is committed is
+//! flushed, and the signal does what it would have done. The program does not see the handlers: to `sigaction`
+//! and `signal` the disposition is the default.
 
 use crate::event::Event;
 use crate::image::{self, Image};
@@ -12,16 +13,17 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use heapwire_format::Op;
 
+/// SIGBUS first: it is the one that is caught always.
 const SIGNALS: [i32; 5] = [
+    libc::SIGBUS,
     libc::SIGABRT,
     libc::SIGSEGV,
-    libc::SIGBUS,
     libc::SIGILL,
     libc::SIGFPE,
 ];
 
-/// Not 0 once handlers are installed.
-static IS_INSTALLED: AtomicU32 = AtomicU32::new(0);
+/// How many of `SIGNALS`, from its start, are caught.
+static CAUGHT: AtomicU32 = AtomicU32::new(0);
 
 /// A disposition as the kernel has it.
 #[repr(C)]
@@ -40,14 +42,12 @@ const DEFAULT: Action = Action {
     mask: 0,
 };
 
-/// Catches the fatal signals that have their default, if the lanes of `image` would die with the process.
+/// Catches the fatal signals that have their default.
 pub(crate) fn install(image: &Image) {
-    if image.are_lanes_in_file() {
-        return;
-    }
-    IS_INSTALLED.store(1, Relaxed);
-    for signal in SIGNALS {
-        catch_if_default(signal);
+    let count = if image.are_lanes_in_file() { 1 } else { 5 };
+    CAUGHT.store(count, Relaxed);
+    for signal in SIGNALS.iter().take(count as usize) {
+        catch_if_default(*signal);
     }
 }
 
@@ -74,6 +74,12 @@ fn catch_if_default(signal: i32) {
 extern "C" fn caught(signal: i32, information: *const libc::siginfo_t, context: *const u8) {
     // SAFETY: the kernel passes the information and the context of this signal on our stack.
     let fault = unsafe { Fault::read(signal, information, context) };
+    if let Some(image) = image::current().filter(|image| image.holds_lanes(fault.address))
+        && signal == libc::SIGBUS
+    {
+        image.file_shrank(); // the store goes into private memory when we return
+        return;
+    }
     if let (Some(lane), Some(image)) = (lane::current(), image::current()) {
         let base = modules::base_of(lane, fault.pc);
         let size = u64::from(signal.cast_unsigned()) | u64::from(fault.code.cast_unsigned()) << 32;
@@ -151,5 +157,9 @@ pub(crate) fn after_signal(signal: i32, old: usize) -> usize {
 }
 
 fn is_ours(signal: i32) -> bool {
-    IS_INSTALLED.load(Relaxed) != 0 && SIGNALS.contains(&signal) // handlers are global to the process
+    // Relaxed: stored before any handler of ours is installed.
+    SIGNALS
+        .iter()
+        .take(CAUGHT.load(Relaxed) as usize)
+        .any(|caught| *caught == signal)
 }

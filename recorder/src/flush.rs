@@ -33,7 +33,7 @@ pub(crate) fn append_slowly(lane: &Lane, event: Event) {
     };
     let Some(position) = place(image, lane) else {
         sequence::take(1); // what is missing must be known exactly
-        image.lost.fetch_add(1, Relaxed);
+        image.lose(1);
         return;
     };
     lane.fill(position, event, sequence::take(1), lane.last_time());
@@ -49,7 +49,7 @@ pub(crate) fn append_numbered(lane: &Lane, event: Event, number: u64, time: Time
     };
     let limit = lane.limit.load(Relaxed);
     let Some(position) = lane.ring.reserve(limit).or_else(|| place(image, lane)) else {
-        image.lost.fetch_add(1, Relaxed);
+        image.lose(1);
         return;
     };
     lane.fill(position, event, number, time);
@@ -78,7 +78,7 @@ pub(crate) fn refill_after_rebase(lane: &Lane, position: u32, event: Event, numb
     if rebase(image, lane, number, clock::now()) {
         append_numbered(lane, event, number, lane.last_time());
     } else {
-        image.lost.fetch_add(1, Relaxed);
+        image.lose(1);
     }
 }
 

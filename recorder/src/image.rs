@@ -221,9 +221,22 @@ impl Image {
         is_first
     }
 
+    /// Counts records that cannot be recorded.
+    pub(crate) fn lose(&self, count: u32) {
+        let lost = self.lost.fetch_add(count, Relaxed).wrapping_add(count); // a count; publishes nothing
+        let void = self.void.load(Relaxed);
+        self.registry
+            .note_losses(lost, void, crate::sequence::roughly());
+    }
+
     /// Whether lanes outlive the process.
     pub(crate) fn are_lanes_in_file(&self) -> bool {
         self.file_floor.load(Relaxed) != 0
+    }
+
+    /// Whether `address` lies in lanes in the file.
+    pub(crate) fn holds_lanes(&self, address: usize) -> bool {
+        self.registry.holds(address)
     }
 
     /// The output is gone for good.

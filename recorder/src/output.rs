@@ -236,7 +236,7 @@ fn high_number() -> i32 {
 /// With the lane's lock, and with all signals blocked; `mask` is the program's own mask.
 pub(crate) fn write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) {
     if !try_write_frame(image, lane, span, mask) {
-        image.lost.fetch_add(span.count, Relaxed); // a count; publishes nothing
+        image.lose(span.count);
     }
 }
 

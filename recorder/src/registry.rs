@@ -87,10 +87,39 @@ impl Registry {
         self.ended.compare_exchange(0, 1, Relaxed, Relaxed).is_ok()
     }
 
+    /// Whether `address` lies in a chunk in the file.
+    pub(crate) fn holds(&self, address: usize) -> bool {
+        self.places.iter().any(|place| {
+            let (start, length) = (place.address.load(Relaxed), place.length.load(Relaxed));
+            (start..start.wrapping_add(length)).contains(&address)
+        })
+    }
+
+    /// Says in the first table in the file how much is lost by now: where the disk is full no frame will.
+    pub(crate) fn note_losses(&self, lost: u32, void: u32, taken: u64) {
+        let Some(first) = self.places.first() else {
+            return;
+        };
+        if first.length.load(Relaxed) == 0 {
+            return;
+        }
+        let table =
+            core::ptr::with_exposed_provenance::<[AtomicU64; 8]>(first.address.load(Relaxed));
+        // SAFETY: the table of a chunk of ours, which stays mapped, aligned to a page.
+        let [_, _, _, sizes, holes, number, ..] = unsafe { &*table };
+        // Relaxed: the file is read by others only when we are gone.
+        sizes.store(
+            (LaneHeader::SIZE as u64 | u64::from(lost) << 32).to_le(),
+            Relaxed,
+        );
+        holes.store(u64::from(void).to_le(), Relaxed);
+        number.store(taken.to_le(), Relaxed);
+    }
+
     /// Puts private memory in the place of all chunks in the file.
     pub(crate) fn leave_file(&self) {
         for place in &self.places {
-            let length = place.length.swap(0, Relaxed);
+            let length = place.length.load(Relaxed);
             if length != 0 {
                 // SAFETY: the range is a mapping of ours; its records are given up with the file.
                 let _ = unsafe { sys::replace_by_anonymous(place.address.load(Relaxed), length) };
@@ -310,6 +339,9 @@ fn write_table(image: &Image, table: usize, shape: Shape) {
         lanes: shape.lanes,
         headers_at: offset(LanesTable::SIZE),
         header_size: offset(LaneHeader::SIZE),
+        lost: 0,
+        void: 0,
+        taken: 0,
     };
     for step in 0..shape.lanes {
         let header = LaneHeader {

@@ -258,6 +258,9 @@ mod tests {
             lanes: 1,
             headers_at: 64,
             header_size: 64,
+            lost: 0,
+            void: 0,
+            taken: 0,
         };
         let lane = LaneHeader {
             tid: 42,

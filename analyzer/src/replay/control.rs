@@ -24,6 +24,7 @@ impl Replay {
             Op::MODULE_UNLOADED => self.code.unload(record.ptr),
             Op::STACK_NODE => self.code.add_stack_node(record, sites),
             Op::EXEC => self.ending.is_exec = true,
+            Op::FAULT => self.ending.fault = Some(record.size & 0xFFFF_FFFF),
             Op::END => {
                 let status = (record.size != u64::MAX).then_some(record.size);
                 self.ending.end = Some(status.or(self.ending.end.flatten()));

@@ -75,6 +75,8 @@ pub(crate) struct Ending {
     pub(crate) end: Option<Option<u64>>,
     /// The last record that acts is an exec.
     pub(crate) is_exec: bool,
+    /// The last record is a fault, with this signal.
+    pub(crate) fault: Option<u64>,
 }
 
 /// How the replay of a process image begins.
@@ -184,6 +186,7 @@ impl Replay {
             if self.declaring.is_some() && self.continue_text(event, sites) {
                 continue;
             }
+            self.ending.fault = None;
             if event.record.op.is_heap() {
                 self.ending.is_exec = false;
                 if event.record.ptr != 0 || event.record.op == Op::ALLOCATION_FAILED {

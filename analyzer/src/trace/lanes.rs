@@ -10,8 +10,8 @@ use std::ops::Range;
 pub(crate) struct Lanes {
     /// A source for each lane that was used.
     pub(crate) sources: Vec<Source>,
-    /// Pid in the table; `None` if the image never used the frame.
-    pub(crate) pid: Option<u32>,
+    /// The table; `None` if the image never used the frame.
+    pub(crate) table: Option<LanesTable>,
     /// The table or a lane header contradicts itself.
     pub(crate) is_damaged: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) fn read(input: u32, bytes: &[u8], payload: Range<usize>, stream: u32)
         lanes.is_damaged = true;
         return lanes;
     };
-    lanes.pid = Some(table.pid);
+    lanes.table = Some(table);
     // Lanes do not share slots, so all of them together have no more than fit. This keeps a hostile table from
     // naming the same memory over and over.
     let mut slots_left = memory.len() / Record::SIZE;

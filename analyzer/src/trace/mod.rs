@@ -210,7 +210,9 @@ impl Trace {
             self.damage(input, frame.offset, frame.payload().len());
         }
         let stream = self.stream(&frame.header, index);
-        stream.lanes_pid = stream.lanes_pid.or(found.pid);
+        if let Some(table) = &found.table {
+            stream.note_table(table);
+        }
         stream.sources.extend(found.sources);
     }
 

@@ -2,7 +2,7 @@
 
 use super::Trace;
 use super::source::Source;
-use heapwire_format::{Header, Op, Record};
+use heapwire_format::{Header, LanesTable, Op, Record};
 use rayon::prelude::*;
 
 /// Where the records of one process image lie.
@@ -39,6 +39,14 @@ impl Stream {
         self.lost = self.lost.max(header.lost);
         self.void = self.void.max(header.void);
         self.taken = self.taken.max(header.settled);
+    }
+
+    /// Takes over what the table of lanes says: where the disk was full, no header says it.
+    pub(crate) fn note_table(&mut self, table: &LanesTable) {
+        self.lanes_pid = self.lanes_pid.or(Some(table.pid));
+        self.lost = self.lost.max(table.lost);
+        self.void = self.void.max(table.void);
+        self.taken = self.taken.max(table.taken);
     }
 
     /// Takes over what the header of a frame says whose records cannot be used.

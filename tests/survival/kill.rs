@@ -1,0 +1,116 @@
+//! SIGKILL at any moment: with a file as output, nothing that was done is missing.
+
+use super::{program, traced};
+use heapwire_tests::build::recorder;
+use heapwire_tests::raw::Raw;
+use heapwire_tests::run::{list, report};
+use heapwire_tests::scratch::Scratch;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+const THREADS: usize = 4;
+const KILLS: u64 = 100;
+
+/// What the threads had said when the process died: allocated, released, moved.
+fn said(path: &Path) -> Vec<[u64; 3]> {
+    let bytes = fs::read(path).unwrap();
+    let (words, _) = bytes.as_chunks::<8>();
+    let words: Vec<_> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    words.as_chunks::<3>().0[..THREADS].to_vec()
+}
+
+fn count(raw: &Raw, op: u8, size: impl Fn(u64) -> bool) -> u64 {
+    raw.records()
+        .filter(|record| record.op == op && size(record.size))
+        .count() as u64
+}
+
+/// A program that does not end by itself, and ends with this.
+struct Endless(Child);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may be gone
+        let _ = self.0.wait();
+    }
+}
+
+/// Kills the program after `pause`, and holds the trace against what its threads had said.
+fn kill_once(program: &Path, library: &Path, folder: &Path, pause: Duration, is_reported: bool) {
+    let (trace, shared) = (folder.join("t.hwt"), folder.join("shared"));
+    let _ = fs::remove_file(&trace); // of the round before
+    fs::write(&shared, [0; 4096]).unwrap();
+    let child = traced(program, library, trace.to_str().unwrap())
+        .arg(&shared)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = Endless(child);
+    thread::sleep(pause);
+    drop(child);
+    if !trace.exists() {
+        return; // it died before the recorder began
+    }
+    let raw = Raw::read(&trace);
+    assert_eq!(raw.contradictions, 0);
+    assert!(
+        raw.lost.values().all(|lost| *lost == 0),
+        "nothing is lost in a file"
+    );
+    let releases = count(&raw, 2, |_| true);
+    let mut all_released = 0;
+    for (thread, [allocated, released, moved]) in said(&shared).into_iter().enumerate() {
+        let size = 1000 * (thread as u64 + 1);
+        let seen = [
+            count(&raw, 1, |found| found == size),
+            count(&raw, 4, |found| found == size + 8),
+        ];
+        assert!(
+            seen[0] >= allocated && seen[0] <= allocated + 1,
+            "{seen:?} of {allocated}"
+        );
+        assert!(
+            seen[1] >= moved && seen[1] <= moved + 1,
+            "{seen:?} of {moved}"
+        );
+        all_released += released;
+    }
+    assert!(releases >= all_released, "{releases} of {all_released}");
+    if is_reported {
+        let report = report(&trace);
+        let process = &list(&report["processes"])[0];
+        assert_eq!(process["end"], "cut");
+        assert_eq!(list(&process["errors"]).len(), 0, "no error out of nothing");
+    }
+}
+
+fn kill_often(folder: &Path, scratch: &Scratch) {
+    let (program, library) = (program(scratch, "storm"), recorder(scratch));
+    let mut random: u64 = 0x9E37_79B9_7F4A_7C15;
+    for round in 0..KILLS {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(round | 1);
+        let pause = Duration::from_micros(500 + (random >> 40) % 12_000);
+        kill_once(&program, &library, folder, pause, round % 10 == 0);
+    }
+}
+
+#[test]
+fn nothing_done_is_missing_on_the_disk() {
+    let scratch = Scratch::new("kill");
+    kill_often(scratch.path(), &scratch);
+}
+
+/// On a tmpfs, a kill tears writes in the middle.
+#[test]
+fn nothing_done_is_missing_on_a_tmpfs() {
+    let scratch = Scratch::new("kill-tmpfs");
+    let folder = PathBuf::from(format!("/dev/shm/heapwire-kill-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    kill_often(&folder, &scratch);
+    fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,30 @@
+//! What the recorder survives, and what it does not do to the program meanwhile: death at any moment, outputs that fail,
+//! descriptors that are taken away, signals at any instruction, threads that come and go.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod descriptors;
+mod kill;
+mod outputs;
+mod signals;
+mod threads;
+
+use heapwire_tests::build::compile;
+use heapwire_tests::run::without_recorder;
+use heapwire_tests::scratch::Scratch;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles a program of this folder.
+fn program(scratch: &Scratch, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("survival/programs");
+    let out = scratch.join(name);
+    compile(&source.join(format!("{name}.c")), &out, &["-pthread"]);
+    out
+}
+
+/// `program` with the recorder in it, which writes to `out`.
+fn traced(program: &Path, library: &Path, out: &str) -> Command {
+    let mut command = without_recorder(Command::new(program));
+    command.env("LD_PRELOAD", library).env("HEAPWIRE_OUT", out);
+    command
+}

@@ -1,0 +1,21 @@
+/* Cuts its own trace (argv[1]) while it goes on allocating in two threads. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *work(void *argument)
+{
+    for (int i = 0; i < 200000; i++) free(malloc(64));
+    return argument;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    work(NULL);
+    truncate(argv[1], 0);
+    /* The pages under the lanes are gone; the next flush must notice before a store does. */
+    puts("still here");
+    return 0;
+}

@@ -1,0 +1,55 @@
+//! Threads that come and go: each has a lane while it lives, the table never fills, nothing is lost.
+
+use super::{program, traced};
+use heapwire_tests::build::recorder;
+use heapwire_tests::raw::Raw;
+use heapwire_tests::run::{Run, list, number, report};
+use heapwire_tests::scratch::Scratch;
+use std::collections::BTreeSet;
+
+fn check(total: u64, at_once: u64) {
+    let scratch = Scratch::new(&format!("threads-{total}-{at_once}"));
+    let (program, library) = (program(&scratch, "many_threads"), recorder(&scratch));
+    let trace = scratch.join("t.hwt");
+    let mut command = traced(&program, &library, trace.to_str().unwrap());
+    let run = Run::of(command.args([total.to_string(), at_once.to_string()]));
+    assert_eq!(
+        (run.status, run.stdout.as_str()),
+        (0, "ok\n"),
+        "{}",
+        run.stderr
+    );
+    let report = report(&trace);
+    let process = &list(&report["processes"])[0];
+    assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
+    assert_eq!(list(&process["errors"]).len(), 0);
+    let kept = list(&process["leaks"]).iter().find(|leak| {
+        number(&leak["bytes"]) == 7001 * number(&leak["blocks"]) && number(&leak["blocks"]) > 0
+    });
+    assert_eq!(number(&kept.unwrap()["blocks"]), total / 100);
+    let raw = Raw::read(&trace);
+    // Each thread declares itself; every record of one carries its own tid.
+    let declared = raw.records().filter(|record| record.op == 0x74).count() as u64;
+    assert_eq!(declared, total + 1);
+    let tids: BTreeSet<_> = raw
+        .records()
+        .filter(|record| record.size == 7001)
+        .map(|seen| seen.tid)
+        .collect();
+    assert!(tids.len() as u64 >= at_once, "{} tids", tids.len());
+}
+
+#[test]
+fn ten_thousand_short_threads_share_one_lane_one_after_the_other() {
+    check(10_000, 1);
+}
+
+#[test]
+fn sixty_four_threads_at_once() {
+    check(6_400, 64);
+}
+
+#[test]
+fn five_hundred_threads_at_once() {
+    check(2_000, 500);
+}
