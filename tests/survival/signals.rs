@@ -72,7 +72,7 @@ fn a_handler_between_any_two_instructions_loses_nothing() {
             count(child, 4, 200),
             count(child, 1, 110)
         ],
-        [1; 3]
+        [4; 3]
     );
 }
 
