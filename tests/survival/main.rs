@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod descriptors;
+mod early;
 mod kill;
 mod outputs;
 mod signals;
