@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Write the recorder library out, for a device
     Recorder(Recorder),
+    /// Say what would keep a program from being recorded, without running it
+    Doctor(Doctor),
     #[command(external_subcommand)]
     Files(Vec<OsString>),
 }
@@ -122,6 +124,13 @@ pub(crate) struct Recorder {
 pub(crate) struct Program {
     /// The program and its arguments
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// The program to look at
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 

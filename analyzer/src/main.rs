@@ -7,7 +7,7 @@ mod run;
 
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
-use cli::{Cli, Command, Recorder};
+use cli::{Cli, Command, Doctor, Recorder};
 use reading::{NOTHING, Stopped, Terminal};
 use record::NotRun;
 use std::env;
@@ -73,6 +73,7 @@ fn answer(cli: &Cli) -> u8 {
             Ok(()) => 0,
             Err(error) => complain(&*error, NOTHING),
         },
+        Command::Doctor(doctor) => read(examine(doctor, &mut out)),
         // `from_arguments` made a report of it.
         Command::Files(_) => USAGE,
     }
@@ -92,6 +93,16 @@ fn read(result: Result<u8, Stopped>) -> u8 {
         ),
         Err(Stopped::Trace(error)) => complain(&error, error.exit_status()),
     }
+}
+
+/// Status 1 where something would keep the program from being recorded.
+fn examine(doctor: &Doctor, out: &mut dyn Write) -> Result<u8, Stopped> {
+    let diagnosis = record::diagnose(&doctor.command);
+    for line in &diagnosis.lines {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()?;
+    Ok(u8::from(diagnosis.is_hindered))
 }
 
 fn complain(what: &(dyn Error + 'static), status: u8) -> u8 {

@@ -2,11 +2,13 @@
 
 mod child;
 mod declared;
+mod doctor;
 mod library;
 mod observed;
 mod output;
 mod program;
 
+pub(crate) use doctor::diagnose;
 pub(crate) use library::{CARRIED, carried};
 pub(crate) use output::Output;
 pub(crate) use program::Looked;

@@ -26,6 +26,8 @@ pub(crate) struct Looked {
     pub(crate) obstacle: Option<Obstacle>,
     /// Whether it has a `malloc` of its own, which keeps calls from the recorder.
     pub(crate) own_malloc: bool,
+    /// Whether it has debug information inside.
+    pub(crate) has_lines: bool,
     /// Name of the file that will run: that of a script's interpreter.
     pub(crate) name: Option<OsString>,
 }
@@ -155,6 +157,7 @@ where
     Some(Looked {
         obstacle,
         own_malloc: defines_malloc(header, endian, data),
+        has_lines: has_debug_information(header, endian, data),
         name: None,
     })
 }
@@ -179,6 +182,18 @@ where
                     && symbol.name(endian, symbols.strings()) == Ok(b"malloc".as_slice())
             })
         })
+    })
+}
+
+fn has_debug_information<'data, H, R>(header: &'data H, endian: Endianness, data: R) -> bool
+where
+    H: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    header.sections(endian, data).is_ok_and(|sections| {
+        [&b".debug_info"[..], b".zdebug_info"]
+            .into_iter()
+            .any(|name| sections.section_by_name(endian, name).is_some())
     })
 }
 
