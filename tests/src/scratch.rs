@@ -16,12 +16,20 @@ impl Scratch {
     /// Where the folder cannot be made.
     #[must_use]
     pub fn new(name: &str) -> Self {
+        Self::below(&target().join("tmp"), name)
+    }
+
+    /// A new folder below `parent`, for tests that need a certain file system.
+    ///
+    /// # Panics
+    ///
+    /// Where the folder cannot be made.
+    #[must_use]
+    pub fn below(parent: &Path, name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed); // only has to differ
-        let path = target()
-            .join("tmp")
-            .join(format!("{name}.{}.{number}", process::id()));
-        fs::create_dir_all(&path).expect("the target folder can be written to");
+        let path = parent.join(format!("{name}.{}.{number}", process::id()));
+        fs::create_dir_all(&path).expect("the folder can be written to");
         Self(path)
     }
 
