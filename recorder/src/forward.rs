@@ -96,7 +96,7 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
             }
             let size = size.and_then(|index| call.arguments.get(index));
             let size = size.map_or(NO_SIZE, |size| *size as u64);
-            heap::append_release(lane, block, size, family, at);
+            heap::append_release(lane, block, size, as_far_as_known(family), at);
             Purpose::Release { ptr: block }
         }
         role => allocation_of(role, &call.arguments),
@@ -112,6 +112,7 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
         low,
         high,
         taken: false,
+        inner: 0,
     }));
 }
 
@@ -160,7 +161,7 @@ fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
         Role::Allocate { family, size } => {
             let size = arguments.get(size).copied().unwrap_or(0);
             let is_operator = !matches!(family, Family::Malloc | Family::Aligned);
-            (size, family, is_operator)
+            (size, as_far_as_known(family), is_operator)
         }
         Role::AllocateProduct => (first.saturating_mul(second), Family::Malloc, false),
         Role::AllocateInto => (third, Family::Aligned, false),
@@ -170,6 +171,15 @@ fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
         size,
         family,
         helped,
+    }
+}
+
+/// The family of an operator, unless the program has replaced some of them: then any of them may be `malloc` and `free`.
+fn as_far_as_known(family: Family) -> Family {
+    match family {
+        Family::Malloc | Family::Aligned => family,
+        _ if next::are_operators_replaced() => Family::Unknown,
+        _ => family,
     }
 }
 
@@ -242,7 +252,8 @@ fn finish(lane: &Lane, role: Role, outer: Option<Note>, result: usize, call: &Ca
     if role == Role::Help {
         return;
     }
-    if !note.taken {
+    let block_is_recorded = note.taken || (note.inner == result && result != 0);
+    if !block_is_recorded {
         let block = match role {
             Role::AllocateInto => block_behind(result, call.arguments),
             _ => result,
@@ -252,6 +263,7 @@ fn finish(lane: &Lane, role: Role, outer: Option<Note>, result: usize, call: &Ca
         if block == 0 {
             return;
         }
+        lane.helped.saw(block);
     }
     // The call around made the same block.
     if let Some(Note {

@@ -57,7 +57,10 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
                 pc,
             )
         }
-        _ => (size, Family::Malloc as u8, call.pc),
+        _ => {
+            lane.helped.saw(block);
+            (size, Family::Malloc as u8, call.pc)
+        }
     };
     append_allocation(lane, block, size, flags, pc);
 }
@@ -112,9 +115,7 @@ pub(crate) fn append_release(lane: &Lane, block: usize, size: u64, family: Famil
 #[cold]
 #[inline(never)]
 fn is_recorded_outside(lane: &Lane, block: usize, call: Call) -> bool {
-    lane.helped
-        .for_call(call.pc, call.sp)
-        .is_some_and(|note| note.purpose == Purpose::Release { ptr: block })
+    lane.helped.takes_release(block, call.sp)
 }
 
 /// A `realloc` in progress: its first half is recorded.

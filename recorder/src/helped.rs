@@ -37,6 +37,9 @@ pub(crate) struct Note {
     pub(crate) high: usize,
     /// Whether a hook inside has recorded the block.
     pub(crate) taken: bool,
+    /// The last block that was recorded inside without the note: an operator that the program replaced allocates in its
+    /// own way.
+    pub(crate) inner: usize,
 }
 
 /// One note, stored and read by the owning thread alone; atomics only because handlers of its signals do so too.
@@ -51,6 +54,7 @@ pub(crate) struct Helped {
     /// 0 help, 1 release, 2 allocate, 3 allocate on behalf of the caller; the family above.
     kind: AtomicU32,
     taken: AtomicU32,
+    inner: AtomicUsize,
 }
 
 const HELP: u32 = 0;
@@ -95,6 +99,7 @@ impl Helped {
             low: self.low.load(Relaxed),
             high: self.high.load(Relaxed),
             taken: self.taken.load(Relaxed) != 0,
+            inner: self.inner.load(Relaxed),
         })
     }
 
@@ -120,11 +125,30 @@ impl Helped {
         self.value.store(value, Relaxed);
         self.kind.store(kind, Relaxed);
         self.taken.store(u32::from(note.taken), Relaxed);
+        self.inner.store(note.inner, Relaxed);
         self.sp.store(note.sp, Relaxed);
     }
 
     pub(crate) fn clear(&self) {
         self.sp.store(0, Relaxed);
+    }
+
+    /// Remembers a block that was recorded inside without the note.
+    pub(crate) fn saw(&self, block: usize) {
+        self.inner.store(block, Relaxed);
+    }
+
+    /// Whether a hook outside has recorded the release of `block` that a hook entered with `sp` is to make; once.
+    ///
+    /// Whoever calls: what stands between may be an operator that the program replaced.
+    pub(crate) fn takes_release(&self, block: usize, sp: usize) -> bool {
+        let is_it = self.get().is_some_and(|note| {
+            sp < note.sp && !note.taken && note.purpose == Purpose::Release { ptr: block }
+        });
+        if is_it {
+            self.take();
+        }
+        is_it
     }
 
     pub(crate) fn take(&self) {
@@ -146,6 +170,7 @@ mod tests {
             value: 0.into(),
             kind: 0.into(),
             taken: 0.into(),
+            inner: 0.into(),
         }
     }
 
@@ -160,6 +185,7 @@ mod tests {
         low: 100,
         high: 200,
         taken: false,
+        inner: 9,
     };
 
     #[test]
@@ -198,5 +224,16 @@ mod tests {
             None,
             "a frame that is not deeper: the note is stale"
         );
+    }
+
+    #[test]
+    fn a_release_is_taken_once_whoever_makes_it() {
+        let cell = helped();
+        let purpose = Purpose::Release { ptr: 7 };
+        cell.set(Some(Note { purpose, ..NOTE }));
+        assert!(!cell.takes_release(7, 1000), "not inside");
+        assert!(!cell.takes_release(8, 900), "another block");
+        assert!(cell.takes_release(7, 900));
+        assert!(!cell.takes_release(7, 900), "the second is another release");
     }
 }

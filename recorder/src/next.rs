@@ -17,6 +17,22 @@ static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 /// Lengths of the functions' code, as the symbol tables give them.
 static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
+/// Not 0 if a module before us defines an operator: the program's own is called where we are not.
+static ARE_OPERATORS_REPLACED: AtomicUsize = AtomicUsize::new(0);
+
+/// C++'s replaceable operators, as far as one of them is always among those that a program replaces.
+const OPERATORS: [Name; 4] = [
+    crate::function::name("_Znwm"),
+    crate::function::name("_Znam"),
+    crate::function::name("_ZdlPv"),
+    crate::function::name("_ZdaPv"),
+];
+
+/// Whether the program has operators of its own, beside which some of ours are called.
+pub(crate) fn are_operators_replaced() -> bool {
+    ARE_OPERATORS_REPLACED.load(Relaxed) != 0 // stored before any hook knows where to forward to
+}
+
 /// The address of the next definition if it is known already.
 #[inline]
 pub(crate) fn known(function: Function) -> Option<usize> {
@@ -40,6 +56,11 @@ pub(crate) fn look_up_all() {
             look_up(function, ours);
         }
     }
+    let before = entries(first_entry()).take_while(|(at, _)| *at != ours);
+    let replaced = before
+        .filter_map(|(_, entry)| Tables::of(&entry))
+        .any(|tables| OPERATORS.iter().any(|name| tables.find(name).is_some()));
+    ARE_OPERATORS_REPLACED.store(usize::from(replaced), Relaxed);
     // Data: the definition that counts is the first of all, as an executable may hold the libc's variable.
     const SINGLE_THREADED: Name = crate::function::name("__libc_single_threaded");
     let mut all = entries(first_entry());

@@ -57,6 +57,8 @@ pub(crate) fn declare(image: &'static Image, is_first: bool) {
     declare_process(image, own, is_first);
     image.modules.fill(own, is_first);
     registry::introduce(own);
+    // What the rest is read by goes out first, before a disk is full or a slow reader makes records drop.
+    crate::flush::everything(image, own);
     #[cfg(not(test))]
     crate::fatal::install(image);
 }
