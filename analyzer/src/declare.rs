@@ -167,9 +167,11 @@ fn find_text(trace: &Trace, stream: &Stream, number: u64, length: u64) -> Option
         .filter(|source| source.lowest < numbers.end && numbers.start <= source.highest);
     for source in overlapping {
         for slot in source.slots(trace) {
-            let head = Head::of(slot);
-            let number = head.full_number(source.place.reference);
-            if head.op == Op::TEXT && numbers.contains(&number) {
+            if Head::of(slot).op != Op::TEXT {
+                continue;
+            }
+            let number = source.number(slot);
+            if let Some(number) = number.filter(|number| numbers.contains(number)) {
                 found.entry(number).or_insert_with(|| Record::decode(slot));
             }
         }

@@ -187,9 +187,8 @@ impl<'t> Cursor<'t> {
             return;
         }
         while let Some(slot) = self.slots.get(self.at) {
-            let head = Head::of(slot);
-            if head.is_record() {
-                self.number = Some(head.full_number(self.source.place.reference));
+            self.number = self.source.number(slot);
+            if self.number.is_some() {
                 return;
             }
             self.at += 1;
@@ -222,14 +221,13 @@ fn in_order(source: &Source, slots: Slots<'_>) -> Vec<(u64, u32, u32)> {
     let mut tid = source.place.tid;
     let mut sorted = Vec::with_capacity(source.records as usize);
     for (index, slot) in (0u32..).zip(slots) {
-        let head = Head::of(slot);
-        if !head.is_record() {
+        let Some(number) = source.number(slot) else {
             continue;
-        }
-        if source.place.is_mixed && head.op == Op::THREAD {
+        };
+        if source.place.is_mixed && Head::of(slot).op == Op::THREAD {
             tid = u32::try_from(Record::decode(slot).ptr).unwrap_or(0);
         }
-        sorted.push((head.full_number(source.place.reference), index, tid));
+        sorted.push((number, index, tid));
     }
     sorted.sort_unstable();
     sorted

@@ -63,6 +63,7 @@ samples! {
     new_fails "cxx/new_fails.cpp"
     new_handler "cxx/new_handler.cpp"
     operators "cxx/operators.cpp"
+    replaced_operators "cxx/replaced_operators.cpp"
     thread_local "cxx/thread_local.cpp"
     collections "src/bin/collections.rs"
     leak "src/bin/leak.rs"

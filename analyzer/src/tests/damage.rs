@@ -71,6 +71,32 @@ fn a_payload_sum_finds_what_the_trailer_does_not() {
 }
 
 #[test]
+fn a_record_that_nobody_wrote_damages_its_frame() {
+    let whole = long().frames(10);
+    let wrong: [(usize, u8); 4] = [(0, 0x55), (1, 6), (7, 0x41), (7, 0x80)]; // op, family, number
+    for (at, value) in wrong {
+        let mut frames = whole.clone();
+        frames[5][80 + 40 + at] = value;
+        let report = report([frames.concat()]);
+        assert_eq!(report.trace.lost_records, 10, "{at}: {value}");
+        assert_eq!(report.trace.damaged_bytes, 400);
+        assert_eq!(warned(&report, "damaged-frames"), 1);
+        assert_eq!(warned(&report, "unknown-ops"), 0);
+        assert_eq!(report.processes[0].totals.live_blocks, 290);
+    }
+}
+
+#[test]
+fn a_last_frame_that_nobody_wrote_is_missed() {
+    let mut frames = long().frames(10);
+    let last = frames.len() - 1;
+    frames[last][80] = 0x55;
+    let report = report([frames.concat()]);
+    assert!(report.trace.lost_records > 0);
+    assert_eq!(report.processes[0].end, "cut");
+}
+
+#[test]
 fn bytes_between_frames_are_foreign() {
     let frames = long().frames(10);
     let trace = frames.join(&b"some text of the program\r\n"[..]);
@@ -116,12 +142,12 @@ fn copies_and_swapped_stretches_change_nothing() {
 
 #[test]
 fn the_first_copy_in_place_is_taken_and_a_difference_is_told() {
-    let one = record(1, 0, 1, [0x1000, 8, 0x10, 0]);
+    let one = record(1, 0, 2, [0x1000, 8, 0x10, 0]);
     let mut later = one;
     put(&mut later, 2, &[9, 9]); // time may differ
-    let other = record(1, 0, 1, [0x2000, 8, 0x10, 0]);
+    let other = record(1, 0, 2, [0x2000, 8, 0x10, 0]);
     // The source with the lower first number must not win because of that.
-    let early = record(1, 0, 0, [0x3000, 8, 0x10, 0]);
+    let early = record(1, 0, 1, [0x3000, 8, 0x10, 0]);
     let frame = |slots: &[Slot]| FRAME.bytes(&slots.concat());
     let report = report([[frame(&[one]), frame(&[early, other]), frame(&[later])].concat()]);
     assert_eq!(warned(&report, "copies-differ"), 1);

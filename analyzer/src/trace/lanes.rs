@@ -1,7 +1,8 @@
 //! Finds the records that a LANES frame still holds: what the lanes had not yet written when the process ended.
 
-use super::source::{Place, Source};
-use heapwire_format::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable, Record};
+use super::frames::Frame;
+use super::source::{Holder, Place, Source};
+use heapwire_format::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable, MINOR, Record};
 use memchr::memmem;
 use std::ops::Range;
 
@@ -16,14 +17,17 @@ pub(crate) struct Lanes {
     pub(crate) is_damaged: bool,
 }
 
-/// Reads the table in `payload`, a range of the input `bytes`.
-pub(crate) fn read(input: u32, bytes: &[u8], payload: Range<usize>, stream: u32) -> Lanes {
+/// Reads the table in the payload of `frame`, which lies in the input `bytes`.
+pub(crate) fn read(input: u32, bytes: &[u8], frame: &Frame) -> Lanes {
     let mut lanes = Lanes::default();
+    let payload = frame.payload();
     let Some(table_at) = find_table(bytes, payload.clone()) else {
         return lanes;
     };
     let memory = &bytes[table_at..payload.end];
-    let Some(table) = LanesTable::decode(memory).filter(|table| table.stream == stream) else {
+    let Some(table) =
+        LanesTable::decode(memory).filter(|table| table.stream == frame.header.stream)
+    else {
         lanes.is_damaged = true;
         return lanes;
     };
@@ -65,6 +69,9 @@ pub(crate) fn read(input: u32, bytes: &[u8], payload: Range<usize>, stream: u32)
             clock: header.base_clock,
             tid: header.tid,
             is_mixed: false,
+            frame: frame.offset,
+            holder: Holder::Lane,
+            is_known: frame.header.version.1 <= MINOR,
         }));
     }
     lanes

@@ -7,6 +7,7 @@ mod frames;
 mod input;
 mod lanes;
 pub(crate) mod parse;
+mod possible;
 pub(crate) mod source;
 mod stream;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use heapwire_format::{FLAG_MIXED, FrameKind, Header, MINOR, Record, SumKind};
 use input::Input;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use source::Place;
+use source::{Holder, Place};
 use std::path::{Path, PathBuf};
 
 /// Damage and other things that the inputs as a whole show.
@@ -95,7 +96,9 @@ impl Trace {
         }
         let mut streams = std::mem::take(&mut trace.streams);
         for stream in &mut streams {
-            stream.survey(&trace);
+            for source in stream.survey(&trace) {
+                trace.note_impossible(&source);
+            }
         }
         trace.streams = streams;
         Ok(trace)
@@ -118,7 +121,7 @@ impl Trace {
         self.condition.cut_inputs += u64::from(scan.ends_inside);
         self.condition.newer_major = self.condition.newer_major.max(scan.newer_major);
         if let Some(offset) = scan.first_damage {
-            self.condition.first_damage.get_or_insert((input, offset));
+            self.note_place(input, offset);
         }
         let damaged = self.damaged_payloads(input, scan);
         for (frame, is_damaged) in scan.frames.iter().zip(damaged) {
@@ -181,8 +184,16 @@ impl Trace {
             clock: header.clock,
             tid: header.tid,
             is_mixed: header.flags & FLAG_MIXED != 0,
+            frame: frame.offset,
+            holder: Holder::Frame,
+            is_known: header.version.1 <= MINOR,
         });
         if header.stream == 0 {
+            let surveyed = source.surveyed(self);
+            if surveyed.impossible > 0 {
+                self.note_impossible(&surveyed);
+                return;
+            }
             let streams = self.streams.len();
             let observed = source
                 .slots(self)
@@ -200,12 +211,7 @@ impl Trace {
 
     fn add_lanes(&mut self, input: usize, frame: &Frame, index: &mut FxHashMap<u32, usize>) {
         let bytes = self.inputs[input].bytes();
-        let found = lanes::read(
-            input_index(input),
-            bytes,
-            frame.payload(),
-            frame.header.stream,
-        );
+        let found = lanes::read(input_index(input), bytes, frame);
         if found.is_damaged {
             self.damage(input, frame.offset, frame.payload().len());
         }
@@ -219,7 +225,23 @@ impl Trace {
     fn damage(&mut self, input: usize, offset: usize, bytes: usize) {
         self.condition.damaged_frames += 1;
         self.condition.damaged_bytes += bytes as u64;
-        self.condition.first_damage.get_or_insert((input, offset));
+        self.note_place(input, offset);
+    }
+
+    /// Damage is found in more than one pass.
+    fn note_place(&mut self, input: usize, offset: usize) {
+        let first = self.condition.first_damage.get_or_insert((input, offset));
+        *first = (*first).min((input, offset));
+    }
+
+    /// Counts a source with slots that cannot be.
+    fn note_impossible(&mut self, source: &Source) {
+        let slots = match source.place.holder {
+            Holder::Frame => source.place.slots,
+            Holder::Lane => source.impossible,
+        };
+        let bytes = slots as usize * Record::SIZE;
+        self.damage(source.place.input as usize, source.place.frame, bytes);
     }
 
     fn stream(&mut self, header: &Header, index: &mut FxHashMap<u32, usize>) -> &mut Stream {

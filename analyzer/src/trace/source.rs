@@ -1,6 +1,7 @@
 //! A source: a run of record slots in one place, filled by one lane, and what a first look at it tells.
 
 use super::Trace;
+use super::possible::is_possible;
 use heapwire_format::{Op, Record};
 
 /// Slots as they lie in the input.
@@ -23,6 +24,21 @@ pub(crate) struct Place {
     pub(crate) tid: u32,
     /// Thread records in the run say who made those after them.
     pub(crate) is_mixed: bool,
+    /// Offset of the frame that holds the run.
+    pub(crate) frame: usize,
+    /// Whose slots they are.
+    pub(crate) holder: Holder,
+    /// The writer was of no newer version: a slot that this version does not know is damage.
+    pub(crate) is_known: bool,
+}
+
+/// What a run of slots is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A frame that was written at once: it is whole, or damaged as a whole.
+    Frame,
+    /// A lane, whose slots were written one by one.
+    Lane,
 }
 
 /// A run of slots and the range of its numbers.
@@ -39,6 +55,8 @@ pub(crate) struct Source {
     pub(crate) is_rising: bool,
     /// Slot of the first process declaration.
     pub(crate) process_slot: Option<u32>,
+    /// Slots that no writer can have left so.
+    pub(crate) impossible: u32,
 }
 
 impl Source {
@@ -50,6 +68,7 @@ impl Source {
             records: 0,
             is_rising: true,
             process_slot: None,
+            impossible: 0,
         }
     }
 
@@ -58,6 +77,10 @@ impl Source {
         let mut last = None;
         for (index, slot) in (0u32..).zip(self.slots(trace)) {
             let head = Head::of(slot);
+            if self.place.is_known && !is_possible(slot, self.place.reference) {
+                self.impossible += 1;
+                continue;
+            }
             if !head.is_record() {
                 continue;
             }
@@ -72,6 +95,15 @@ impl Source {
             }
         }
         self
+    }
+
+    /// The full number of the record in one of its slots, if there is one to be believed.
+    pub(crate) fn number(&self, slot: &[u8; Record::SIZE]) -> Option<u64> {
+        let head = Head::of(slot);
+        let reference = self.place.reference;
+        let is_believed =
+            head.is_record() && (self.impossible == 0 || is_possible(slot, reference));
+        is_believed.then(|| head.full_number(reference))
     }
 
     /// Its slots in the input.
@@ -104,11 +136,16 @@ impl Head {
 
     /// As [`Record::full_number`].
     pub(crate) fn full_number(self, reference: u64) -> u64 {
+        reference.wrapping_add_signed(self.distance(reference))
+    }
+
+    /// From `reference` to the full number.
+    pub(crate) fn distance(self, reference: u64) -> i64 {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the low half is what is compared"
         )]
         let distance = self.number.wrapping_sub(reference as u32).cast_signed();
-        reference.wrapping_add_signed(i64::from(distance))
+        i64::from(distance)
     }
 }

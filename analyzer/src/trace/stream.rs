@@ -1,7 +1,7 @@
 //! A stream: all sources of one process image, and what its frame headers claim.
 
 use super::Trace;
-use super::source::Source;
+use super::source::{Holder, Source};
 use heapwire_format::{Header, LanesTable, Op, Record};
 use rayon::prelude::*;
 
@@ -52,9 +52,15 @@ impl Stream {
     /// Takes over what the header of a frame says whose records cannot be used.
     pub(crate) fn note_torn(&mut self, header: &Header) {
         self.note(header);
-        let has_records = header.first != 0 && header.payload_length as usize >= Record::SIZE;
-        if has_records {
-            self.taken = self.taken.max(header.first.saturating_add(1));
+        if header.payload_length as usize >= Record::SIZE {
+            self.note_taken(header.first);
+        }
+    }
+
+    /// A frame whose records cannot be used began with the record of this number; 0 = with none.
+    fn note_taken(&mut self, first: u64) {
+        if first != 0 {
+            self.taken = self.taken.max(first.saturating_add(1));
         }
     }
 
@@ -63,14 +69,30 @@ impl Stream {
         self.sources.is_empty() && self.lanes_pid.is_none() && self.taken == 0
     }
 
-    /// Finds the range of numbers of each source and puts sources in order.
-    pub(crate) fn survey(&mut self, trace: &Trace) {
+    /// Finds the range of numbers of each source and puts sources in order. Gives those with slots that cannot be;
+    /// where a frame has one, none of its records is kept.
+    pub(crate) fn survey(&mut self, trace: &Trace) -> Vec<Source> {
         self.sources
             .par_iter_mut()
             .with_min_len(16)
             .for_each(|source| *source = source.surveyed(trace));
-        self.sources.retain(|source| source.records > 0);
+        let damaged: Vec<Source> = self
+            .sources
+            .iter()
+            .filter(|source| source.impossible > 0)
+            .copied()
+            .collect();
+        for source in &damaged {
+            if source.place.holder == Holder::Frame {
+                self.note_taken(source.place.reference);
+            }
+        }
+        self.sources.retain(|source| {
+            let is_lost = source.impossible > 0 && source.place.holder == Holder::Frame;
+            source.records > 0 && !is_lost
+        });
         self.sources.sort_by_key(|source| source.lowest);
+        damaged
     }
 }
 

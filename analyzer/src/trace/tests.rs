@@ -155,6 +155,20 @@ fn tables_that_contradict_themselves_are_damage() {
 }
 
 #[test]
+fn slots_that_nobody_wrote_are_passed_over() {
+    let made = made();
+    let mut all = slots(&made, 0);
+    all.insert(2, [0x5A; 40]);
+    all.push([0xEE; 40]);
+    let report = report([lanes_frame(0, 0xA0, &[(100, 1, &all)])]);
+    assert_eq!(live_bytes(&report), 6);
+    assert_eq!(report.trace.records, made.records.len() as u64);
+    assert_eq!(report.trace.damaged_bytes, 80);
+    assert_eq!(report.trace.lost_records, 0);
+    assert_eq!(warned(&report, "damaged-frames"), 1);
+}
+
+#[test]
 fn lanes_that_share_slots_cannot_multiply_them() {
     let made = made();
     let all = slots(&made, 0);
