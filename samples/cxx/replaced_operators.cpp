@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-void *operator new(std::size_t size) { return std::malloc(size); }
+void *operator new(std::size_t size) { return std::malloc(size); } //~ leak 1 x 12
 void operator delete(void *block) noexcept { std::free(block); }
 
 int main()
@@ -17,6 +17,6 @@ int main()
     delete quiet;
     std::vector<std::string> words(20, std::string(100, 'x'));
     words.emplace_back("y");
-    int *kept = new int[3];             //~ leak 1 x 12
+    int *kept = new int[3]; // handed out by the program's own operator
     return kept == nullptr;
 }
