@@ -115,7 +115,9 @@ fn place(image: &Image, lane: &Lane) -> Option<u32> {
         return lane.ring.reserve(lane.capacity());
     }
     let is_ours = empty_own(image, lane);
-    sweep(image, lane);
+    if is_ours {
+        sweep(image, lane);
+    }
     if let Some(position) = lane.ring.reserve(lane.limit.load(Relaxed)) {
         return Some(position);
     }

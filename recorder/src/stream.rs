@@ -11,7 +11,7 @@ use heapwire_format::PIPE_FRAME;
 
 /// The one frame that is on its way. All zero is valid: nothing is.
 pub(crate) struct Stream {
-    /// Not 0 while a thread writes.
+    /// Kernel tid of the thread that writes; 0 = nobody.
     lock: AtomicU32,
     /// Bytes of `rest` that are still to be written, at its end.
     left: AtomicU32,
@@ -24,16 +24,31 @@ unsafe impl Sync for Stream {}
 impl Stream {
     /// Writes a frame, after the rest of the one before. `false` if it was not written whole.
     pub(crate) fn write(&self, frame: &[libc::iovec; 4], kind: Kind, mask: SignalSet) -> bool {
-        // Acquire: pairs with the Release below, so that the rest is seen.
-        while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            sys::yield_now(); // the holder has its signals blocked and waits a bounded time
-        }
         let Some(image) = crate::image::current() else {
             return false;
         };
+        if !self.lock(image) {
+            return false;
+        }
         let written = self.finish_rest(image, kind, mask) && self.begin(image, frame, kind, mask);
         self.lock.store(0, Release);
         written
+    }
+
+    /// Takes the lock. `false` if this thread has it: we are a handler above a write that waits for its reader.
+    fn lock(&self, image: &Image) -> bool {
+        let me = sys::gettid();
+        loop {
+            // Acquire: pairs with the Release in `write`, so that the rest is seen.
+            match self.lock.compare_exchange(0, me, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(holder) if holder == me => return false,
+                Err(holder) if !sys::is_alive(image.pid.load(Relaxed), holder) => {
+                    let _ = self.lock.compare_exchange(holder, 0, Relaxed, Relaxed);
+                }
+                Err(_) => sys::yield_now(), // the holder waits a bounded time
+            }
+        }
     }
 
     fn finish_rest(&self, image: &Image, kind: Kind, mask: SignalSet) -> bool {

@@ -13,6 +13,7 @@ fn reported(writer: &mut Writer) -> Value {
 /// A leak of 8 bytes, then whatever `add` adds, then the end.
 fn with(add: impl FnOnce(&mut Writer)) -> Value {
     let mut writer = Writer::new();
+    writer.frame.version = (1, 1);
     writer.malloc(0x1000, 8);
     add(&mut writer);
     reported(writer.end())

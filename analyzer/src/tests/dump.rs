@@ -8,6 +8,7 @@ use std::path::PathBuf;
 #[test]
 fn a_record_is_a_line_that_can_be_searched() {
     let mut made = Made::bare(0xA0);
+    made.frame.minor = 1; // has an op that this version does not know
     made.process(7, "exe=/bin/a \"b\"\0began=exec\0word=8\0");
     made.at(3).by(42).heap(0x01, 0x62, 0x1000, 48, 0x10); // new, time-read, helped
     made.push(0xFA, 1, [1, 2, 3, 4])

@@ -21,7 +21,7 @@ use frames::{Frame, Scan};
 use heapwire_format::{FLAG_MIXED, FrameKind, Header, MINOR, Record, SumKind};
 use input::Input;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use source::{Holder, Place};
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,8 @@ pub(crate) struct Trace {
     pub(crate) streams: Vec<Stream>,
     pub(crate) observed: Vec<Observed>,
     pub(crate) condition: Condition,
+    /// Input and offset of the damaged frames that were found whole.
+    damaged: FxHashSet<(usize, usize)>,
 }
 
 impl Trace {
@@ -87,6 +89,7 @@ impl Trace {
             streams: Vec::new(),
             observed: Vec::new(),
             condition: Condition::default(),
+            damaged: FxHashSet::default(),
         };
         let mut index = FxHashMap::default();
         for input in 0..trace.inputs.len() {
@@ -223,7 +226,7 @@ impl Trace {
     }
 
     fn damage(&mut self, input: usize, offset: usize, bytes: usize) {
-        self.condition.damaged_frames += 1;
+        self.condition.damaged_frames += u64::from(self.damaged.insert((input, offset)));
         self.condition.damaged_bytes += bytes as u64;
         self.note_place(input, offset);
     }
