@@ -76,6 +76,7 @@ fn fork() -> Vec<u8> {
 /// Every control record, stacks and the records that add to others.
 fn control() -> Vec<u8> {
     let mut writer = Writer::new();
+    writer.frame.version = (1, 1); // some ops are not of this version
     writer.declare(0x74, [4713, 2, 0], b"worker");
     writer.record(Record {
         op: 0x78,

@@ -71,7 +71,7 @@ pub(crate) fn read(input: u32, bytes: &[u8], frame: &Frame) -> Lanes {
             is_mixed: false,
             frame: frame.offset,
             holder: Holder::Lane,
-            is_known: frame.header.version.1 <= MINOR,
+            is_newer: frame.header.version.1 > MINOR,
         }));
     }
     lanes

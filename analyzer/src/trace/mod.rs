@@ -189,7 +189,7 @@ impl Trace {
             is_mixed: header.flags & FLAG_MIXED != 0,
             frame: frame.offset,
             holder: Holder::Frame,
-            is_known: header.version.1 <= MINOR,
+            is_newer: header.version.1 > MINOR,
         });
         if header.stream == 0 {
             let surveyed = source.surveyed(self);

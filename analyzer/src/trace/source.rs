@@ -28,8 +28,8 @@ pub(crate) struct Place {
     pub(crate) frame: usize,
     /// Whose slots they are.
     pub(crate) holder: Holder,
-    /// The writer was of no newer version: a slot that this version does not know is damage.
-    pub(crate) is_known: bool,
+    /// The writer was of a newer version: a slot that this version does not know is not damage.
+    pub(crate) is_newer: bool,
 }
 
 /// What a run of slots is part of.
@@ -77,7 +77,7 @@ impl Source {
         let mut last = None;
         for (index, slot) in (0u32..).zip(self.slots(trace)) {
             let head = Head::of(slot);
-            if self.place.is_known && !is_possible(slot, self.place.reference) {
+            if !self.place.is_newer && !is_possible(slot, self.place.reference) {
                 self.impossible += 1;
                 continue;
             }
