@@ -2,6 +2,7 @@
 
 use crate::declare::ProcessDeclaration;
 use crate::images::{Image, Images, Start};
+use crate::mismatch::{self, Verdict};
 use crate::naming::{Names, hex_address};
 use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
 use crate::report::{self, Fault, FaultKind, Report};
@@ -197,7 +198,11 @@ impl Teller<'_> {
                 bytes: outcome.timeline.1.clone(),
             },
             leaks: self.rows(&outcome.leaks(), Self::leak),
-            errors: outcome.faults.iter().map(|it| self.fault(it)).collect(),
+            errors: outcome
+                .faults
+                .iter()
+                .filter_map(|it| self.fault(it))
+                .collect(),
             temporaries: self.rows(&outcome.temporaries(), Self::temporary),
         }
     }
@@ -232,14 +237,16 @@ impl Teller<'_> {
         }
     }
 
-    fn fault(&self, fault: &RawFault) -> Fault {
-        Fault {
+    /// The fault, unless the names of its calls say that it is none.
+    fn fault(&self, fault: &RawFault) -> Option<Fault> {
+        let verdict = self.verdict(fault);
+        (verdict != Verdict::NoFault).then(|| Fault {
             kind: match fault.wrong {
                 Wrong::Double => FaultKind::DoubleFree,
                 Wrong::Invalid => FaultKind::InvalidFree,
                 Wrong::Mismatched => FaultKind::MismatchedFree,
             },
-            certain: fault.is_certain,
+            certain: fault.is_certain && verdict == Verdict::Fault,
             address: hex_address(fault.address),
             size: fault.size,
             thread: thread(fault.at),
@@ -257,6 +264,16 @@ impl Teller<'_> {
                     allocated: allocated_by(allocated),
                     released: released_by(released, op),
                 }),
+        })
+    }
+
+    fn verdict(&self, fault: &RawFault) -> Verdict {
+        match (fault.families, fault.allocation) {
+            (Some((allocated, released, _)), Some(allocation)) => mismatch::verdict(
+                (allocated, &self.names.stack(allocation.site)),
+                (released, &self.names.stack(fault.at.site)),
+            ),
+            _ => Verdict::Fault,
         }
     }
 

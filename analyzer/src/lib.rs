@@ -11,6 +11,7 @@ mod declare;
 mod dump;
 mod findings;
 mod images;
+mod mismatch;
 mod naming;
 mod order;
 mod replay;

@@ -199,12 +199,10 @@ fn a_release_by_the_wrong_family_is_mismatched_and_still_releases() {
         (kind, "new", "realloc"),
     ];
     assert_eq!(families, expected);
-    assert!(
-        process
-            .errors
-            .iter()
-            .all(|it| it.certain && it.size == Some(8))
-    );
+    assert!(process.errors.iter().all(|it| it.size == Some(8)));
+    // The program has no symbols: an operator of its own may have made the calls of free and realloc.
+    let certain: Vec<_> = process.errors.iter().map(|it| it.certain).collect();
+    assert_eq!(certain, [true, false, false]);
     assert_eq!(process.totals.live_blocks, 0);
 }
 
