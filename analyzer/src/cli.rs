@@ -82,6 +82,9 @@ pub(crate) struct Report {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) report: Report,
+    /// Count leaks in libraries of the system as well
+    #[arg(long)]
+    pub(crate) system: bool,
     /// Exit with 4 where nothing was found but the trace is not complete
     #[arg(long)]
     pub(crate) strict: bool,

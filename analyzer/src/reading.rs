@@ -1,8 +1,10 @@
 //! The verbs that read traces, and how their results reach a person.
 
 use crate::cli::{Blocks, Check, Cli, Color, Dump, Format, Report as Asked, Reporting};
+use heapwire::report::format::counted;
+use heapwire::report::system::is_system;
 use heapwire::report::text::{TextOptions, render, render_blocks};
-use heapwire::report::{Process, Report, Warning, escape, json};
+use heapwire::report::{Leak, Process, Report, Warning, escape, json};
 use heapwire::{DumpError, Options, TraceError, symbols};
 use std::env;
 use std::error::Error;
@@ -118,9 +120,25 @@ pub(crate) fn check(
 ) -> Result<u8, Stopped> {
     let report = shown(&asked.report, terminal, out)?;
     let status = answered(&report.warnings, say)?;
+    let mut found = report.processes.iter().any(has_certain_error);
+    let mut aside = 0u64;
+    for leak in report.processes.iter().flat_map(leaks) {
+        if asked.system || !is_system(&leak.stack) {
+            found = true;
+        } else {
+            aside = aside.saturating_add(leak.blocks);
+        }
+    }
+    if aside > 0 {
+        let blocks = counted(aside, "leaked block");
+        writeln!(
+            say,
+            "heapwire: {blocks} in libraries of the system left aside (--system counts them)"
+        )?;
+    }
     Ok(if status != 0 {
         status
-    } else if report.processes.iter().any(has_certain_findings) {
+    } else if found {
         FOUND
     } else if asked.strict && !report.trace.complete {
         INCOMPLETE
@@ -129,10 +147,18 @@ pub(crate) fn check(
     })
 }
 
-/// What is live when a program did not end by its own will is no leak, and what lost records may explain no error.
-fn has_certain_findings(process: &Process) -> bool {
-    let leaked = process.end == "normal" && !process.leaks.is_empty();
-    leaked || process.errors.iter().any(|error| error.certain)
+/// What is live when a program did not end by its own will is no leak.
+fn leaks(process: &Process) -> &[Leak] {
+    if process.end == "normal" {
+        &process.leaks
+    } else {
+        &[]
+    }
+}
+
+/// What lost records may explain is no error.
+fn has_certain_error(process: &Process) -> bool {
+    process.errors.iter().any(|error| error.certain)
 }
 
 /// Analyzes and shows the result.

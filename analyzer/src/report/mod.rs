@@ -5,6 +5,7 @@
 
 pub(crate) mod columns;
 pub mod format;
+pub mod system;
 pub mod text;
 
 pub use columns::escape;

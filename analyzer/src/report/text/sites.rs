@@ -1,9 +1,10 @@
 //! The table of leaks: blocks never released, by allocation site.
 
 use super::page::{Ink, Page};
-use super::stack::{Call, Names, is_system, split};
+use super::stack::{Call, Names, split};
 use crate::report::columns::{columns, cut_end, left, right};
 use crate::report::format::{bytes, count, counted};
+use crate::report::system::is_system;
 use crate::report::{Leak, Process};
 
 /// Blocks never released, by site; the user's sites before those of the system.

@@ -3,21 +3,9 @@
 use super::page::Page;
 use crate::report::Frame;
 use crate::report::columns::{columns, cut_middle, cut_start, escape, left};
+use crate::report::system::{is_allocation, is_system_frame};
 use std::path::Path;
 
-/// Where modules lie that the system brings.
-const SYSTEM_MODULES: [&str; 8] = [
-    "/lib/",
-    "/lib32/",
-    "/lib64/",
-    "/libx32/",
-    "/usr/lib/",
-    "/usr/lib32/",
-    "/usr/lib64/",
-    "/usr/libexec/",
-];
-/// Where source files lie whose code is compiled into the user's modules.
-const SYSTEM_SOURCES: [&str; 4] = ["/rustc/", "/usr/include/", "/usr/lib/", "/usr/src/"];
 /// Parts of a path that are shown where the file is not below the base.
 const SHOWN_PARTS: usize = 3;
 
@@ -102,34 +90,12 @@ impl<'r> Names<'r> {
     }
 }
 
-/// Whether all of a stack is the system's: its modules, or its sources compiled into other modules.
-pub(super) fn is_system(stack: &[Frame]) -> bool {
-    !stack.is_empty() && stack.iter().all(is_system_frame)
-}
-
 /// How many frames to pass over: those before the user's first. In a stack of system frames only, those of the
 /// allocation itself.
 fn leading_system_frames(stack: &[Frame]) -> usize {
     let first_of_user = stack.iter().position(|frame| !is_system_frame(frame));
     let first_caller = || stack.iter().position(|frame| !is_allocation(frame));
     first_of_user.or_else(first_caller).unwrap_or(0)
-}
-
-/// Whether the frame is inside Rust's libraries for allocation.
-fn is_allocation(frame: &Frame) -> bool {
-    let file = frame.file.as_deref().unwrap_or_default();
-    file.starts_with("/rustc/")
-        && ["/library/alloc/", "/library/core/"]
-            .iter()
-            .any(|part| file.contains(part))
-}
-
-fn is_system_frame(frame: &Frame) -> bool {
-    let begins = |path: &Option<String>, folders: &[&str]| {
-        path.as_ref()
-            .is_some_and(|path| folders.iter().any(|folder| path.starts_with(folder)))
-    };
-    begins(&frame.module, &SYSTEM_MODULES) || begins(&frame.file, &SYSTEM_SOURCES)
 }
 
 fn function(frame: &Frame) -> String {
@@ -178,7 +144,7 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Names, is_system, split};
+    use super::{Call, Names, split};
     use crate::report::Frame;
     use std::path::Path;
 
@@ -224,8 +190,6 @@ mod tests {
             (&*calls[0].function, &*calls[0].place),
             ("read", "src/read.rs:7")
         );
-        assert!(!is_system(&stack));
-        assert!(is_system(&stack[..2]));
         assert_eq!(names().calls(&stack[..2])[0].function, "x_new");
         assert_eq!(
             names().calls(&stack[..1])[0].function,

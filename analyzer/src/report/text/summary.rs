@@ -3,9 +3,10 @@
 use super::TextOptions;
 use super::header::{counted_sites, events, kinds};
 use super::page::{Ink, Page};
-use super::stack::{Names, is_system};
+use super::stack::Names;
 use crate::report::columns::{columns, cut_end, escape, left};
 use crate::report::format::{bytes, count, counted, duration, percent};
+use crate::report::system::is_system;
 use crate::report::{Fault, FaultKind, Leak, Process, Report, Warning};
 
 /// The kind of warning that says nothing of the trace itself; the full report has it.
