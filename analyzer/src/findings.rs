@@ -143,6 +143,7 @@ fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         complete: is_whole && !images.images.is_empty(),
         records: outcomes().map(|it| it.counts.records).sum(),
         lost_records,
+        lost_is_lower_bound: is_lower_bound(trace, &images.images),
         lost_by_recorder: saturating_sum(
             images
                 .images
@@ -154,6 +155,11 @@ fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         start_unix_ns: images.begin_wall,
         duration_ns: last.saturating_sub(images.begin_clock),
     }
+}
+
+/// Whether more records may be lost than there are numbers missing: how far the numbers went is not known.
+pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
+    trace.condition.damaged_bytes > 0 || images.iter().any(|image| End::of(image) == End::Cut)
 }
 
 /// The sum of counts that a hostile trace can make any size.

@@ -1,6 +1,6 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
-use crate::findings::{End, saturating_sum};
+use crate::findings::{End, is_lower_bound, saturating_sum};
 use crate::images::{Image, Start};
 use crate::report::Warning;
 use crate::trace::{Condition, Trace};
@@ -8,7 +8,7 @@ use crate::trace::{Condition, Trace};
 /// The warnings of a trace and its process images, without those of modules.
 pub(crate) fn of(trace: &Trace, images: &[Image]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    of_numbers(images, &mut warnings);
+    of_numbers(trace, images, &mut warnings);
     of_condition(trace, &mut warnings);
     of_versions(&trace.condition, images, &mut warnings);
     of_beginnings(images, &mut warnings);
@@ -24,7 +24,7 @@ fn add(warnings: &mut Vec<Warning>, kind: &'static str, count: u64, text: String
     }
 }
 
-fn of_numbers(images: &[Image], warnings: &mut Vec<Warning>) {
+fn of_numbers(trace: &Trace, images: &[Image], warnings: &mut Vec<Warning>) {
     let missing = saturating_sum(images.iter().map(|image| image.outcome.missing));
     let lost = saturating_sum(
         images
@@ -36,13 +36,15 @@ fn of_numbers(images: &[Image], warnings: &mut Vec<Warning>) {
         image.void.min(rest)
     }));
     let on_the_way = missing.saturating_sub(lost).saturating_sub(void);
+    let is_lower = is_lower_bound(trace, images);
     let consequence = "leaks are an upper bound, and errors near the gap are not certain";
     add(
         warnings,
         "lost-records",
         lost,
         format!(
-            "The recorder could not write {}: {consequence}.",
+            "The recorder could not write {}{}: {consequence}.",
+            if is_lower { "at least " } else { "" },
             count(lost, "record")
         ),
     );
@@ -51,7 +53,8 @@ fn of_numbers(images: &[Image], warnings: &mut Vec<Warning>) {
         "lost-on-the-way",
         on_the_way,
         format!(
-            "{} written but not in the trace: {consequence}.",
+            "{}{} written but not in the trace: {consequence}.",
+            if is_lower { "At least " } else { "" },
             counted(on_the_way, "record was", "records were")
         ),
     );

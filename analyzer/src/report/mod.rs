@@ -60,6 +60,8 @@ pub struct TraceSummary {
     pub records: u64,
     /// Numbers that no record carries.
     pub lost_records: u64,
+    /// More may be lost: the end of a process was not seen, or bytes are damaged.
+    pub lost_is_lower_bound: bool,
     /// Of these, what the recorder itself counted as lost.
     pub lost_by_recorder: u64,
     /// Bytes of damaged frames.
@@ -224,7 +226,7 @@ pub struct Temporary {
 pub struct Fault {
     /// What was wrong.
     pub kind: FaultKind,
-    /// False where records are missing that could explain it.
+    /// False where records that are missing could explain it, or a call without a name.
     pub certain: bool,
     /// The address given, as `0x…`.
     pub address: String,

@@ -33,6 +33,23 @@ fn a_damaged_frame_costs_its_own_records_only() {
     assert_eq!(report.trace.foreign_bytes, 0);
     assert_eq!(warned(&report, "damaged-frames"), 1);
     assert!(!report.trace.complete);
+    assert!(report.trace.lost_is_lower_bound);
+    let text = &report.warnings[0].text;
+    assert!(
+        text.starts_with("At least 10 records were written"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_loss_between_a_begin_and_an_end_is_an_exact_number() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10).lose(3).end(0);
+    let ended = made.report();
+    assert!(ended.trace.lost_records == 3 && !ended.trace.lost_is_lower_bound);
+    assert!(ended.warnings[0].text.starts_with("3 records were written"));
+    made.records.pop();
+    assert!(made.report().trace.lost_is_lower_bound);
 }
 
 #[test]

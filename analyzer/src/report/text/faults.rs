@@ -4,7 +4,7 @@ use super::page::{Ink, Page};
 use super::stack::{Call, Names, split};
 use crate::report::columns::{columns, escape, left};
 use crate::report::format::{bytes, count, counted};
-use crate::report::{Fault, FaultKind, Moment, Process, Stack};
+use crate::report::{Fault, FaultKind, Frame, Moment, Process, Stack};
 use std::collections::BTreeMap;
 
 /// One call of a fault: what it did, when, and where.
@@ -81,9 +81,24 @@ fn error(page: &mut Page<'_>, process: &Process, fault: &Fault, times: u64) {
         page.item("no block was handed out at this address");
     }
     if !fault.certain {
-        page.remark("records are missing that could explain this");
+        page.remark(if has_nameless_side(fault) {
+            "a call without a name may be in an operator of the program, which would explain this"
+        } else {
+            "records are missing that could explain this"
+        });
     }
     steps(page, process, &taken(page, fault));
+}
+
+/// Whether the call of `malloc` or `free` in a mismatched release has no name.
+fn has_nameless_side(fault: &Fault) -> bool {
+    let is_nameless = |stack: &[Frame]| stack.first().is_none_or(|it| it.function.is_none());
+    let allocation = fault.allocation.as_ref();
+    fault.families.is_some_and(|families| {
+        let is_c = |family: &str| !family.starts_with("new") && !family.starts_with("delete");
+        is_c(families.released) && is_nameless(&fault.stack)
+            || is_c(families.allocated) && allocation.is_some_and(|it| is_nameless(&it.stack))
+    })
 }
 
 fn title(fault: &Fault, times: u64) -> String {

@@ -266,14 +266,20 @@ fn wholeness(trace: &TraceSummary) -> Vec<String> {
     } else {
         "trace incomplete"
     };
-    let mut parts = vec![
-        complete.to_owned(),
-        format!("{} lost", count(trace.lost_records)),
-    ];
+    let mut parts = vec![complete.to_owned(), lost(trace)];
     if trace.damaged_bytes > 0 {
         parts.push(format!("{} damaged", bytes(trace.damaged_bytes)));
     }
     parts
+}
+
+fn lost(trace: &TraceSummary) -> String {
+    let number = count(trace.lost_records);
+    match (trace.lost_is_lower_bound, trace.lost_records) {
+        (false, _) => format!("{number} lost"),
+        (true, 0) => "none known to be lost".to_owned(),
+        (true, _) => format!("at least {number} lost"),
+    }
 }
 
 fn source(page: &Page<'_>, trace: &TraceSummary) -> String {

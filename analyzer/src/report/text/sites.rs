@@ -37,7 +37,6 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process) {
         .leaks
         .iter()
         .partition(|leak| is_system(&leak.stack));
-    let divided = !system.is_empty() && !own.is_empty();
     let own_count = own.len();
     let ordered: Vec<&Leak> = own.into_iter().chain(system).collect();
     let (shown, rest) = page.cut(&ordered);
@@ -45,7 +44,7 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process) {
     let table = Table::new(page, process, shown);
     table.head(page);
     table.rows(page, own, 1);
-    if divided && !system.is_empty() {
+    if !system.is_empty() {
         page.remark("in libraries of the system:");
     }
     table.rows(page, system, own.len() + 1);

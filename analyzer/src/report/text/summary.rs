@@ -161,7 +161,10 @@ fn leak_line(page: &Page<'_>, process: &Process, leak: &Leak) -> [String; 4] {
     } else {
         "most live at end"
     };
-    let which = format!("{} in {}", bytes(leak.bytes), counted(leak.blocks, "block"));
+    let mut which = format!("{} in {}", bytes(leak.bytes), counted(leak.blocks, "block"));
+    if is_system(&leak.stack) {
+        which.push_str(", in a library of the system");
+    }
     let call = Names::new(page, process.exe.as_deref()).call(&leak.stack);
     [what.to_owned(), which, call.function, call.place]
 }

@@ -1,8 +1,8 @@
 use super::{Ended, TextOptions, render, render_blocks, render_summary};
 use crate::report::{
-    Block, Fault, FaultKind, Frame, Inside, Leak, LiveBlocks, ModuleCount, Moment, Peak, PeakSite,
-    Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals, TraceSummary, Warning,
-    columns::columns,
+    Block, Families, Fault, FaultKind, Frame, Inside, Leak, LiveBlocks, ModuleCount, Moment, Peak,
+    PeakSite, Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals, TraceSummary,
+    Warning, columns::columns,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -149,6 +149,7 @@ fn report(processes: Vec<Process>) -> Report {
             complete: true,
             records: 3_418_112,
             lost_records: 0,
+            lost_is_lower_bound: false,
             lost_by_recorder: 0,
             damaged_bytes: 0,
             foreign_bytes: 0,
@@ -333,6 +334,62 @@ fn the_users_leaks_stand_before_larger_ones_of_the_system() {
     };
     assert!(at("hash_insert") < at("in libraries of the system"));
     assert!(at("in libraries of the system") < at("libc.so.6+0x1136"));
+}
+
+#[test]
+fn leaks_of_the_system_alone_are_told_as_such() {
+    let mut quiet = process();
+    quiet.leaks.truncate(1);
+    quiet.errors.clear();
+    let ended = Ended {
+        program: "gatewayd".to_owned(),
+        how: "exited 0".to_owned(),
+        elapsed_ns: SECOND,
+        trace_bytes: 4096,
+        traces: Vec::new(),
+    };
+    let summary = render_summary(&report(vec![quiet.clone()]), &ended, &options(100));
+    let text = text(vec![quiet], 100);
+    assert!(text.contains("in libraries of the system:"), "{text}");
+    assert!(
+        summary.contains("195.3 KiB in 4 blocks, in a library of the system   libc.so.6+0x1136"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_mismatch_without_a_name_says_what_could_explain_it() {
+    let mut doubtful = process();
+    let fault = &mut doubtful.errors[0];
+    fault.kind = FaultKind::MismatchedFree;
+    fault.certain = false;
+    fault.families = Some(Families {
+        allocated: "new",
+        released: "free",
+    });
+    let named = text(vec![doubtful.clone()], 100);
+    assert!(
+        named.contains("records are missing that could explain this"),
+        "{named}"
+    );
+    doubtful.errors[0].stack = [frame("", "", "/usr/bin/gatewayd")].into();
+    let nameless = text(vec![doubtful], 100);
+    assert!(
+        nameless.contains("may be in an operator of the program"),
+        "{nameless}"
+    );
+}
+
+#[test]
+fn what_is_lost_at_an_end_that_nobody_saw_is_no_exact_number() {
+    let mut report = report(vec![process()]);
+    report.trace.lost_records = 12_345;
+    let header = |report: &Report| render(report, &options(100));
+    assert!(header(&report).contains("· 12,345 lost"));
+    report.trace.lost_is_lower_bound = true;
+    assert!(header(&report).contains("· at least 12,345 lost"));
+    report.trace.lost_records = 0;
+    assert!(header(&report).contains("· none known to be lost"));
 }
 
 #[test]
