@@ -1,7 +1,7 @@
 //! The command line: what can be asked for, and nothing of how it is done.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::ffi::OsString;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -21,6 +21,9 @@ pub(crate) struct Cli {
     /// Columns of text reports [default: those of the terminal, else 100]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) width: Option<NonZeroUsize>,
+    /// The verb that was perhaps meant, where the command line begins with a file.
+    #[arg(skip)]
+    pub(crate) likely_verb: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -208,6 +211,7 @@ impl Cli {
             return Ok(cli);
         };
         let asked = ["heapwire".into(), "report".into()];
+        let likely_verb = rest.first().and_then(|first| likely_verb(first));
         let report = Self::try_parse_from(asked.into_iter().chain(rest))?;
         Ok(Self {
             command: report.command,
@@ -216,8 +220,36 @@ impl Cli {
                 given => given,
             },
             width: report.width.or(cli.width),
+            likely_verb,
         })
     }
+}
+
+/// The verb that `word` is close to.
+fn likely_verb(word: &OsStr) -> Option<String> {
+    const MOST_EDITS: usize = 2;
+    let word = word
+        .to_str()
+        .filter(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic()))?;
+    let cli = Cli::command();
+    let verbs = cli.get_subcommands().map(clap::Command::get_name);
+    let closest = verbs.min_by_key(|verb| edits(word, verb))?;
+    (edits(word, closest) <= MOST_EDITS).then(|| closest.to_owned())
+}
+
+/// How many letters must be put in, left out or replaced to make one word the other.
+fn edits(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, from) in one.bytes().enumerate() {
+        let mut diagonal = line;
+        row[0] = line + 1;
+        for (column, to) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
 }
 
 fn mapping(text: &str) -> Result<(String, String), String> {
@@ -229,7 +261,7 @@ fn mapping(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cli, Color, Command, Format, OnFull};
+    use super::{Cli, Color, Command, Format, OnFull, likely_verb};
     use clap::CommandFactory;
     use std::path::PathBuf;
 
@@ -301,6 +333,18 @@ mod tests {
             "heapwire a.hwt --nonsense",
         ] {
             assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn mistyped_verbs_are_known() {
+        let likely = |word: &str| likely_verb(word.as_ref());
+        assert_eq!(likely("reprot").as_deref(), Some("report"));
+        assert_eq!(likely("recrod").as_deref(), Some("record"));
+        assert_eq!(likely("chek").as_deref(), Some("check"));
+        assert_eq!(likely("runn").as_deref(), Some("run"));
+        for word in ["a.hwt", "run.c", "-", "server", "trace", ""] {
+            assert_eq!(likely(word), None, "{word}");
         }
     }
 

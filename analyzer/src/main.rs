@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit status of a command line that says nothing sensible.
@@ -58,7 +58,15 @@ fn answer(cli: &Cli) -> u8 {
         )),
         Command::Report(report) => {
             let terminal = Terminal::of(&io::stdout(), cli);
-            read(reading::report(report, &terminal, &mut out, &mut say))
+            let result = reading::report(report, &terminal, &mut out, &mut say);
+            match (&result, &cli.likely_verb) {
+                (Err(Stopped::Trace(error)), Some(verb)) if is_missing(&report.traces) => {
+                    let line = reading::chain(error);
+                    tell(&format!("{line}; did you mean `heapwire {verb}`?"));
+                    error.exit_status()
+                }
+                _ => read(result),
+            }
         }
         Command::Check(check) => {
             let terminal = Terminal::of(&io::stdout(), cli);
@@ -106,9 +114,20 @@ fn examine(doctor: &Doctor, out: &mut dyn Write) -> Result<u8, Stopped> {
 }
 
 fn complain(what: &(dyn Error + 'static), status: u8) -> u8 {
-    let line = format!("heapwire: {}\n", reading::chain(what));
-    let _ = io::stderr().write_all(line.as_bytes()); // the status says it as well
+    tell(&reading::chain(what));
     status
+}
+
+fn tell(what: &str) {
+    let line = format!("heapwire: {what}\n");
+    let _ = io::stderr().write_all(line.as_bytes()); // the status says it as well
+}
+
+/// Whether the first of the files is not there.
+fn is_missing(files: &[PathBuf]) -> bool {
+    files
+        .first()
+        .is_some_and(|file| file.symlink_metadata().is_err())
 }
 
 /// `heapwire recorder`.

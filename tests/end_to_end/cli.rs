@@ -126,6 +126,22 @@ fn a_trace_alone_means_report_and_leaks_are_no_failure() {
 }
 
 #[test]
+fn a_mistyped_verb_is_told_from_a_missing_file() {
+    let scratch = Scratch::new("mistyped");
+    let mistyped = on(&["reprot"], &leaky(&scratch));
+    assert_eq!(mistyped.status, 3);
+    assert!(
+        mistyped
+            .stderr
+            .ends_with("; did you mean `heapwire report`?\n"),
+        "{mistyped:?}"
+    );
+    let missing = run(["no-such-file.hwt"]);
+    assert_eq!(missing.status, 3);
+    assert!(!missing.stderr.contains("did you mean"), "{missing:?}");
+}
+
+#[test]
 fn a_dash_is_standard_input() {
     let scratch = Scratch::new("dash");
     let trace = leaky(&scratch);
