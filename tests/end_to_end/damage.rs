@@ -16,7 +16,11 @@ fn small_trace() -> Vec<u8> {
         .realloc(0x1000, 0x3000, 96)
         .flush();
     writer.free(0x2000).free(0x2000).free(0x3010).flush();
-    writer.heap(0x01, 2, 0x4000, 8).free(0x4000).end();
+    // new[] and delete: of malloc and free without names, one could be in an operator.
+    writer
+        .heap(0x01, 3, 0x4000, 8)
+        .heap(0x02, 2, 0x4000, u64::MAX)
+        .end();
     writer.bytes()
 }
 
