@@ -291,7 +291,7 @@ fn disposed(function: Function, call: &Call, result: usize) -> usize {
     let [signal, _, old, ..] = call.arguments;
     #[expect(clippy::cast_possible_truncation, reason = "both are ints")]
     let (signal, error) = ((signal as u32).cast_signed(), result as u32);
-    if function == Function::Signal {
+    if function != Function::Sigaction {
         return fatal::after_signal(signal, result);
     }
     if error == 0 {
@@ -368,6 +368,8 @@ entry_forward!(__getcwd_chk, Function::GetcwdChecked);
 entry_forward!(get_current_dir_name, Function::GetCurrentDirName);
 entry_forward!(sigaction, Function::Sigaction);
 entry_forward!(signal, Function::Signal);
+entry_forward!(__sysv_signal, Function::SignalSysv);
+entry_forward!(bsd_signal, Function::SignalBsd);
 entry_forward!(dlclose, Function::Dlclose);
 entry_forward!(fork, Function::Fork);
 entry_forward!(_Fork, Function::ForkOnly);

@@ -147,6 +147,8 @@ functions! {
     ForkOnly "_Fork" Fork;
     Sigaction "sigaction" Disposition;
     Signal "signal" Disposition;
+    SignalSysv "__sysv_signal" Disposition;
+    SignalBsd "bsd_signal" Disposition;
     Exit "_exit" Own;
     ExitC "_Exit" Own;
     QuickExit "quick_exit" Own;
@@ -161,7 +163,6 @@ functions! {
     Execveat "execveat" Own;
     Mtrace "mtrace" Own;
     Muntrace "muntrace" Own;
-    ClockGettime "clock_gettime" Own;
     GnuLibcVersion "gnu_get_libc_version" Own;
 }
 

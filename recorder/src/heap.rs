@@ -59,7 +59,15 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
         }
         _ => {
             lane.helped.saw(block);
-            (size, Family::Malloc as u8, call.pc)
+            // Inside an operator, but not called by it: one that the program replaced may allocate through others.
+            let family = match lane.helped.get() {
+                Some(Note {
+                    purpose: Purpose::Allocate { helped: true, .. },
+                    ..
+                }) => Family::Unknown,
+                _ => Family::Malloc,
+            };
+            (size, family as u8, call.pc)
         }
     };
     append_allocation(lane, block, size, flags, pc);

@@ -96,7 +96,7 @@ pub(crate) fn attach() -> Option<&'static Lane> {
     match LIFE.load(Acquire) {
         // Acquire: pairs with the Release in `start_first`.
         RECORDING => {}
-        OFF => return None,
+        OFF => return current().and_then(missed),
         COLD => {
             // Relaxed: the claim publishes nothing.
             if LIFE
@@ -119,11 +119,20 @@ pub(crate) fn attach() -> Option<&'static Lane> {
         _ => return early(),
     }
     if arch::thread_word() == 0 || lane::current().is_none_or(Lane::is_wiped) {
-        let own = registry::register(image)?;
+        let Some(own) = registry::register(image) else {
+            return missed(image);
+        };
         lane::set_current(own);
         registry::introduce(own);
     }
     lane::current()
+}
+
+/// Counts a call of a thread that has no lane.
+fn missed(image: &Image) -> Option<&'static Lane> {
+    crate::sequence::take(1);
+    image.lose(1);
+    None
 }
 
 fn early() -> Option<&'static Lane> {

@@ -38,6 +38,8 @@ pub(crate) struct Table {
     count: AtomicU32,
     /// Tid of the thread that may change the table and use the scratch; 0 = nobody.
     lock: AtomicU32,
+    /// Calls of `dlclose` that are going on.
+    unloading: AtomicU32,
     known: [Known; MOST],
     scratch: UnsafeCell<[u8; SCRATCH]>,
 }
@@ -170,7 +172,7 @@ impl Table {
         if wanted.is_some_and(|address| self.search(address).is_some()) {
             return;
         }
-        guard.read_maps(lane, is_start);
+        guard.read_maps(lane, wanted, is_start);
     }
 
     /// Declares the modules of an image that begins. `is_exec`: none of them can ever be unloaded.
@@ -183,7 +185,8 @@ impl Table {
     /// Which modules a `dlclose` unmaps nobody knows before. So all that were not there from the start are taken out;
     /// those that stay are found again by `after_unload`, or by the next call out of one of them.
     pub(crate) fn before_unload(&self, lane: &Lane) {
-        let Some(guard) = self.lock(lane.tid.load(Relaxed)) else {
+        self.unloading.fetch_add(1, Relaxed); // read with the lock, which orders it
+        let Some(guard) = self.lock_waiting(lane.tid.load(Relaxed)) else {
             return;
         };
         for at in (0..self.count.load(Relaxed) as usize).rev() {
@@ -197,7 +200,26 @@ impl Table {
 
     /// Declares what is there after a `dlclose`.
     pub(crate) fn after_unload(&self, lane: &Lane) {
-        self.refill(lane, None, false);
+        self.unloading.fetch_sub(1, Relaxed); // as above
+        if let Some(mut guard) = self.lock_waiting(lane.tid.load(Relaxed)) {
+            guard.read_maps(lane, None, false);
+        }
+    }
+
+    /// As `lock`, but waits for another thread: a module that is not taken out in time would be believed too long.
+    fn lock_waiting(&self, tid: u32) -> Option<Guard<'_>> {
+        // The holder reads a file and writes a few records: a bound that no live holder reaches.
+        for _ in 0..1_000_000 {
+            if self.lock.load(Relaxed) == tid {
+                return None; // our own thread has it below us
+            }
+            let guard = self.lock(tid);
+            if guard.is_some() {
+                return guard;
+            }
+            sys::yield_now();
+        }
+        None
     }
 }
 
@@ -214,8 +236,11 @@ impl Guard<'_> {
         unsafe { &mut *self.table.scratch.get() }
     }
 
-    fn read_maps(&mut self, lane: &Lane, is_start: bool) {
+    /// Declares what is not known; while a `dlclose` is going on, only the module of the running code `wanted`: others may be
+    /// about to go.
+    fn read_maps(&mut self, lane: &Lane, wanted: Option<usize>, is_start: bool) {
         let table = self.table;
+        let only = wanted.filter(|_| table.unloading.load(Relaxed) != 0);
         for module in table.known().unwrap_or_default() {
             module.is_there.store(0, Relaxed);
         }
@@ -223,7 +248,8 @@ impl Guard<'_> {
         let (path, text) = rest.split_at_mut(5 * 1024);
         let (mut path, mut text) = (Text::new(path), Text::new(text));
         let was_read = maps::each_module(buffer, &mut path, |module, path| {
-            if !table.is_known(module) {
+            let is_asked = only.is_none_or(|pc| (module.start..module.end).contains(&pc));
+            if !table.is_known(module) && is_asked {
                 table.declare(lane, module, path, &mut text, is_start);
             }
         });

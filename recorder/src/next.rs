@@ -8,7 +8,7 @@
 use crate::arch;
 use crate::auxiliary;
 use crate::function::{COUNT, Function, Name};
-use crate::sequence;
+use crate::{clock, sequence};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -61,6 +61,13 @@ pub(crate) fn look_up_all() {
         .filter_map(|(_, entry)| Tables::of(&entry))
         .any(|tables| OPERATORS.iter().any(|name| tables.find(name).is_some()));
     ARE_OPERATORS_REPLACED.store(usize::from(replaced), Relaxed);
+    // The kernel's own, in the library that it maps into every process: the program may have a `clock_gettime` of its
+    // own, which must not be called from inside `malloc`.
+    const CLOCK: Name = crate::function::name("__vdso_clock_gettime");
+    let mut all = entries(first_entry());
+    if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(&CLOCK)) {
+        clock::use_kernels(found.address);
+    }
     // Data: the definition that counts is the first of all, as an executable may hold the libc's variable.
     const SINGLE_THREADED: Name = crate::function::name("__libc_single_threaded");
     let mut all = entries(first_entry());

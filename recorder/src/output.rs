@@ -384,13 +384,13 @@ fn write_pipe(image: &Image, frame: &[libc::iovec], mask: SignalSet) -> bool {
 
 /// A signal that our own write may cause. All signals are blocked, so it can only wait; it is taken away unless the
 /// program had one waiting itself.
-struct Caused {
+pub(crate) struct Caused {
     set: SignalSet,
     was_pending: bool,
 }
 
 impl Caused {
-    fn new(signal: i32, mask: SignalSet) -> Self {
+    pub(crate) fn new(signal: i32, mask: SignalSet) -> Self {
         let set = 1u64.wrapping_shl(signal.wrapping_sub(1).cast_unsigned());
         // One can only have been waiting if the program blocks it.
         Self {
@@ -399,7 +399,7 @@ impl Caused {
         }
     }
 
-    fn take_away(&self) {
+    pub(crate) fn take_away(&self) {
         if !self.was_pending {
             sys::take_signal(self.set);
         }

@@ -5,10 +5,10 @@
 
 use crate::image::{Image, LANES};
 use crate::lane::Lane;
-use crate::output::{Kind, OUTPUT};
+use crate::output::{Caused, Kind, OUTPUT};
 use crate::ring::Slot;
 use crate::sync::{AtomicU64, Relaxed};
-use crate::sys;
+use crate::sys::{self, Errno};
 use crate::{clock, path};
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -68,6 +68,8 @@ pub(crate) struct Registry {
     furnished: AtomicU32,
     chunks: AtomicU32,
     ended: AtomicU32,
+    /// Calls for which no lane is looked for, after none was to be had: looking costs a system call a lane.
+    patience: AtomicU32,
     places: [Place; CHUNKS],
 }
 
@@ -130,15 +132,24 @@ impl Registry {
 
 /// Finds or makes a lane for this thread, which has none.
 pub(crate) fn register(image: &'static Image) -> Option<&'static Lane> {
+    let patience = &image.registry.patience;
+    let left = patience.load(Relaxed);
+    if left != 0 {
+        patience.store(left.wrapping_sub(1), Relaxed); // a rough count will do
+        return None;
+    }
     let mask = sys::block_signals(); // a handler must never find the registry locked below it
     let tid = sys::gettid();
     let lane = lock(image, tid).and_then(|()| {
-        let lane = orphan(image, tid, mask).or_else(|| new_lane(image));
+        let lane = orphan(image, tid, mask).or_else(|| new_lane(image, mask));
         let lane = lane.inspect(|lane| assign(image, lane, tid));
         image.registry.lock.store(0, Release); // pairs with `lock`
         lane
     });
     sys::restore_signals(mask);
+    if lane.is_none() {
+        patience.store(1000, Relaxed);
+    }
     lane
 }
 
@@ -182,11 +193,11 @@ fn orphan(image: &'static Image, tid: u32, mask: sys::SignalSet) -> Option<&'sta
     })
 }
 
-fn new_lane(image: &'static Image) -> Option<&'static Lane> {
+fn new_lane(image: &'static Image, mask: sys::SignalSet) -> Option<&'static Lane> {
     let registry = &image.registry;
     let index = registry.in_use.load(Relaxed);
     if index == registry.furnished.load(Relaxed) {
-        add_chunk(image)?;
+        add_chunk(image, mask)?;
     }
     let lane = image.lane(index as usize)?;
     registry.in_use.store(index.wrapping_add(1), Release); // pairs with `in_use`: its memory is there
@@ -200,7 +211,7 @@ fn assign(image: &Image, lane: &Lane, tid: u32) {
     lane.limit.store(image.limit_of(lane.capacity()), Relaxed);
 }
 
-fn add_chunk(image: &'static Image) -> Option<()> {
+fn add_chunk(image: &'static Image, mask: sys::SignalSet) -> Option<()> {
     let registry = &image.registry;
     let chunk = registry.chunks.load(Relaxed) as usize;
     let shapes = match OUTPUT.kind() {
@@ -213,7 +224,7 @@ fn add_chunk(image: &'static Image) -> Option<()> {
         .checked_add(shape.lanes)
         .filter(|last| *last as usize <= LANES)?;
     let in_file = (OUTPUT.kind() == Kind::File && image.can_map())
-        .then(|| map_in_file(image, registry.places.get(chunk)?, shape))
+        .then(|| map_in_file(image, registry.places.get(chunk)?, shape, mask))
         .flatten();
     let table = match in_file {
         Some(table) => table,
@@ -254,13 +265,13 @@ impl Shape {
 }
 
 /// Appends a LANES frame to the file and maps its table.
-fn map_in_file(image: &Image, place: &Place, shape: Shape) -> Option<usize> {
+fn map_in_file(image: &Image, place: &Place, shape: Shape, mask: sys::SignalSet) -> Option<usize> {
     let mut name = [0; 32];
     let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC;
     OUTPUT.check()?;
     // An open file description of our own: its position is where our write ended, whoever else appends.
     let fd = sys::open(path::of_descriptor(OUTPUT.fd(), &mut name), flags, 0).ok()?;
-    let table = append_and_map(image, fd, shape);
+    let table = append_and_map(image, fd, shape, mask);
     sys::close(fd);
     let (table, floor) = table?;
     place.address.store(table, Relaxed);
@@ -284,7 +295,12 @@ fn is_mappable(fd: i32) -> bool {
 }
 
 /// The mapped table, and the length that the file has at least.
-fn append_and_map(image: &Image, fd: i32, shape: Shape) -> Option<(usize, u64)> {
+fn append_and_map(
+    image: &Image,
+    fd: i32,
+    shape: Shape,
+    mask: sys::SignalSet,
+) -> Option<(usize, u64)> {
     if !is_mappable(fd) {
         return None;
     }
@@ -316,7 +332,11 @@ fn append_and_map(image: &Image, fd: i32, shape: Shape) -> Option<(usize, u64)> 
             iov_len: end.len(),
         },
     ];
+    let ours = Caused::new(libc::SIGXFSZ, mask);
     let written = sys::writev(fd, &pieces);
+    if written == Err(Errno::FBIG) {
+        ours.take_away();
+    }
     // SAFETY: mapped above, and only the kernel has looked at it.
     unsafe { sys::unmap(zeroes, payload) };
     if written != Ok(length) {
