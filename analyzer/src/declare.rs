@@ -166,11 +166,12 @@ fn find_text(trace: &Trace, stream: &Stream, number: u64, length: u64) -> Option
         .iter()
         .filter(|source| source.lowest < numbers.end && numbers.start <= source.highest);
     for source in overlapping {
-        for slot in source.slots(trace) {
+        let slots = source.slots(trace);
+        for (index, slot) in slots.iter().enumerate() {
             if Head::of(slot).op != Op::TEXT {
                 continue;
             }
-            let number = source.number(slot);
+            let number = source.number(slots, index);
             if let Some(number) = number.filter(|number| numbers.contains(number)) {
                 found.entry(number).or_insert_with(|| Record::decode(slot));
             }

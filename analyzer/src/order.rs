@@ -186,8 +186,8 @@ impl<'t> Cursor<'t> {
             self.number = sorted.get(self.at).map(|(number, ..)| *number);
             return;
         }
-        while let Some(slot) = self.slots.get(self.at) {
-            self.number = self.source.number(slot);
+        while self.at < self.slots.len() {
+            self.number = self.source.number(self.slots, self.at);
             if self.number.is_some() {
                 return;
             }
@@ -220,8 +220,8 @@ impl<'t> Cursor<'t> {
 fn in_order(source: &Source, slots: Slots<'_>) -> Vec<(u64, u32, u32)> {
     let mut tid = source.place.tid;
     let mut sorted = Vec::with_capacity(source.records as usize);
-    for (index, slot) in (0u32..).zip(slots) {
-        let Some(number) = source.number(slot) else {
+    for ((index, at), slot) in (0u32..).zip(0..).zip(slots) {
+        let Some(number) = source.number(slots, at) else {
             continue;
         };
         if source.place.is_mixed && Head::of(slot).op == Op::THREAD {

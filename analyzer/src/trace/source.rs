@@ -97,12 +97,17 @@ impl Source {
         self
     }
 
-    /// The full number of the record in one of its slots, if there is one to be believed.
-    pub(crate) fn number(&self, slot: &[u8; Record::SIZE]) -> Option<u64> {
-        let head = Head::of(slot);
+    /// The full number of the record at `index` of its slots, if there is one to be believed. What came over a slot
+    /// that cannot be came over those beside it as well, where it may look like a record.
+    pub(crate) fn number(&self, slots: Slots<'_>, index: usize) -> Option<u64> {
+        let head = Head::of(slots.get(index)?);
         let reference = self.place.reference;
-        let is_believed =
-            head.is_record() && (self.impossible == 0 || is_possible(slot, reference));
+        let beside = index.saturating_sub(1)..slots.len().min(index + 2);
+        let is_believed = head.is_record()
+            && (self.impossible == 0
+                || slots[beside]
+                    .iter()
+                    .all(|slot| is_possible(slot, reference)));
         is_believed.then(|| head.full_number(reference))
     }
 

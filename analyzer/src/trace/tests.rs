@@ -158,8 +158,10 @@ fn tables_that_contradict_themselves_are_damage() {
 fn slots_that_nobody_wrote_are_passed_over() {
     let made = made();
     let mut all = slots(&made, 0);
-    all.insert(2, [0x5A; 40]);
-    all.push([0xEE; 40]);
+    // Among the damage is what looks like a record.
+    let chance = record(ALLOCATED, 0, 77_777, [0x9000, 8, 0x10, 0]);
+    all.splice(2..2, [HOLE, [0x5A; 40], chance, HOLE]);
+    all.extend([HOLE, chance, [0xEE; 40]]);
     let report = report([lanes_frame(0, 0xA0, &[(100, 1, &all)])]);
     assert_eq!(live_bytes(&report), 6);
     assert_eq!(report.trace.records, made.records.len() as u64);
