@@ -4,6 +4,7 @@ use crate::findings::{End, is_lower_bound, saturating_sum};
 use crate::images::{Image, Start};
 use crate::report::Warning;
 use crate::trace::{Condition, Trace};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The warnings of a trace and its process images, without those of modules.
 pub(crate) fn of(trace: &Trace, images: &[Image]) -> Vec<Warning> {
@@ -14,6 +15,7 @@ pub(crate) fn of(trace: &Trace, images: &[Image]) -> Vec<Warning> {
     of_beginnings(images, &mut warnings);
     of_blocks(images, &mut warnings);
     of_ends(images, &mut warnings);
+    of_unseen(images, &mut warnings);
     warnings
 }
 
@@ -222,6 +224,54 @@ fn of_ends(images: &[Image], warnings: &mut Vec<Warning>) {
         format!(
             "No end of {} is in the trace: blocks are live when the trace ends, not leaked.",
             processes(&cut)
+        ),
+    );
+}
+
+/// Images that the trace names and does not have: nobody must take its silence on them for good news.
+fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
+    const WHY: &str = "it is in another file, made no call, or could not be recorded (linked statically, set-user-ID, a trace that could not be written)";
+    let mut known: FxHashMap<u64, (usize, usize)> = FxHashMap::default();
+    for image in images {
+        if let Some(pid) = image.pid {
+            let (all, replaced) = known.entry(pid).or_default();
+            *all += 1;
+            *replaced += usize::from(End::of(image) == End::Exec);
+        }
+    }
+    let replaced: Vec<_> = images
+        .iter()
+        .filter(|it| End::of(it) == End::Exec)
+        .filter(|it| {
+            it.pid
+                .is_some_and(|pid| known.get(&pid).is_some_and(|(all, gone)| all == gone))
+        })
+        .collect();
+    add(
+        warnings,
+        "image-missing",
+        replaced.len() as u64,
+        format!(
+            "What {} became by exec is not among the inputs: {WHY}.",
+            processes(&replaced)
+        ),
+    );
+    let children: FxHashSet<u64> = images
+        .iter()
+        .flat_map(|it| &it.outcome.forked)
+        .copied()
+        .collect();
+    let missing = children
+        .iter()
+        .filter(|pid| !known.contains_key(pid))
+        .count() as u64;
+    add(
+        warnings,
+        "child-missing",
+        missing,
+        format!(
+            "{} not among the inputs: {WHY}.",
+            counted(missing, "forked child is", "forked children are")
         ),
     );
 }

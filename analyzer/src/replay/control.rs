@@ -23,6 +23,7 @@ impl Replay {
             Op::MODULE_LOADED => self.declare_module(event, sites),
             Op::MODULE_UNLOADED => self.code.unload(record.ptr),
             Op::STACK_NODE => self.code.add_stack_node(record, sites),
+            Op::FORK => self.forked.push(record.ptr),
             Op::EXEC => self.ending.is_exec = true,
             Op::FAULT => self.ending.fault = Some(record.size & 0xFFFF_FFFF),
             Op::END => {

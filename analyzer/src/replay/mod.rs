@@ -105,6 +105,7 @@ pub(crate) struct Replay {
     counts: Counts,
     faults: Vec<RawFault>,
     ending: Ending,
+    forked: Vec<u64>,
     /// A module whose text has not all come yet.
     declaring: Option<Declaring>,
     last_clock: u64,
@@ -124,6 +125,7 @@ impl Replay {
             counts: Counts::default(),
             faults: Vec::new(),
             ending: Ending::default(),
+            forked: Vec::new(),
             declaring: None,
             last_clock: 0,
         }

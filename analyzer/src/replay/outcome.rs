@@ -34,6 +34,8 @@ pub(crate) struct LiveBlock {
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     pub(crate) ending: Ending,
+    /// Pids of the children that it forked.
+    pub(crate) forked: Vec<u64>,
     pub(crate) live_blocks: u64,
     pub(crate) live_bytes: u64,
     pub(crate) peak: PeakMoment,
@@ -76,6 +78,7 @@ impl Replay {
         Outcome {
             counts: self.counts,
             ending: self.ending,
+            forked: self.forked,
             live_blocks: self.usage.live_blocks,
             live_bytes: self.usage.live_bytes,
             peak: self.usage.peak,

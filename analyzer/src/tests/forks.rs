@@ -248,3 +248,27 @@ fn parents_in_a_circle_and_beyond_measure_are_all_reported() {
     assert_eq!(report.processes[255].totals.inherited_blocks, 255);
     assert_eq!(warned(&report, "parent-missing"), 2);
 }
+
+/// What is not there must not read as good news.
+#[test]
+fn a_child_and_an_image_of_which_nothing_is_there_are_named() {
+    let (mut parent, mut child) = family();
+    parent.push(0x75, 0, [4000 + 0xB0, 0, 0, 0]).end(0);
+    child.push(0x76, 0, [0; 4]); // it becomes another program
+    let alone = report([parent.bytes()]);
+    assert_eq!(warned(&alone, "child-missing"), 1);
+    assert_eq!(warned(&alone, "image-missing"), 0);
+    let both = report([parent.bytes(), child.bytes()]);
+    assert_eq!(warned(&both, "child-missing"), 0);
+    assert_eq!(warned(&both, "image-missing"), 1);
+    let mut image = Made::bare(0xC0);
+    image
+        .process(4000 + 0xB0, "began=exec\0")
+        .malloc(A, 1, 0x10)
+        .end(0);
+    let all = report([parent.bytes(), child.bytes(), image.bytes()]);
+    assert_eq!(
+        warned(&all, "child-missing") + warned(&all, "image-missing"),
+        0
+    );
+}
