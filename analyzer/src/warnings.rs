@@ -230,7 +230,7 @@ fn of_ends(images: &[Image], warnings: &mut Vec<Warning>) {
 
 /// Images that the trace names and does not have: nobody must take its silence on them for good news.
 fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
-    const WHY: &str = "it is in another file, made no call, or could not be recorded (linked statically, set-user-ID, a trace that could not be written)";
+    const WHY: &str = "in another file, without a call, or impossible to record (linked statically, set-user-ID, a trace that could not be written)";
     let mut known: FxHashMap<u64, (usize, usize)> = FxHashMap::default();
     for image in images {
         if let Some(pid) = image.pid {

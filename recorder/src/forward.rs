@@ -252,27 +252,25 @@ fn finish(lane: &Lane, role: Role, outer: Option<Note>, result: usize, call: &Ca
     if role == Role::Help {
         return;
     }
-    let block_is_recorded = note.taken || (note.inner == result && result != 0);
-    if !block_is_recorded {
-        let block = match role {
-            Role::AllocateInto => block_behind(result, call.arguments),
-            _ => result,
-        };
+    let block = match role {
+        Role::AllocateInto => block_behind(result, call.arguments),
+        _ => result,
+    };
+    // An operator can put a header in front: then what it gives is not what was recorded inside.
+    if !note.has_recorded(block) {
         let flags = family as u8 | if helped { flag::HELPED } else { 0 };
         heap::append_allocation(lane, block, size, flags, note.pc);
-        if block == 0 {
-            return;
-        }
-        lane.helped.saw(block);
     }
     // The call around made the same block.
     if let Some(Note {
         purpose: Purpose::Allocate { .. },
         ..
     }) = outer
-        && note.pc != call.pc
     {
-        lane.helped.take();
+        lane.helped.saw(block);
+        if block != 0 && note.pc != call.pc {
+            lane.helped.take();
+        }
     }
 }
 

@@ -51,6 +51,7 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
             if block != 0 {
                 lane.helped.take();
             }
+            lane.helped.saw(block);
             (
                 size,
                 family as u8 | if helped { flag::HELPED } else { 0 },

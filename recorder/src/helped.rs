@@ -37,8 +37,8 @@ pub(crate) struct Note {
     pub(crate) high: usize,
     /// Whether a hook inside has recorded the block.
     pub(crate) taken: bool,
-    /// The last block that was recorded inside without the note: an operator that the program replaced allocates in its
-    /// own way.
+    /// The last block that was recorded inside, whether by this note or not: an operator that the program replaced
+    /// allocates in its own way.
     pub(crate) inner: usize,
 }
 
@@ -61,6 +61,16 @@ const HELP: u32 = 0;
 const RELEASE: u32 = 1;
 const ALLOCATE: u32 = 2;
 const ALLOCATE_HELPED: u32 = 3;
+
+/// In the place of a block: the call failed. 0 is that there was no call.
+const FAILURE: usize = 1;
+
+impl Note {
+    /// Whether a hook inside has recorded what the call outside gives.
+    pub(crate) fn has_recorded(&self, block: usize) -> bool {
+        self.inner == if block == 0 { FAILURE } else { block }
+    }
+}
 
 impl Helped {
     /// Whether there may be a note for a hook entered with `sp`: all that the hot path asks.
@@ -133,9 +143,10 @@ impl Helped {
         self.sp.store(0, Relaxed);
     }
 
-    /// Remembers a block that was recorded inside without the note.
+    /// Remembers a block that was recorded inside.
     pub(crate) fn saw(&self, block: usize) {
-        self.inner.store(block, Relaxed);
+        self.inner
+            .store(if block == 0 { FAILURE } else { block }, Relaxed);
     }
 
     /// Whether a hook outside has recorded the release of `block` that a hook entered with `sp` is to make; once.
@@ -235,5 +246,17 @@ mod tests {
         assert!(!cell.takes_release(8, 900), "another block");
         assert!(cell.takes_release(7, 900));
         assert!(!cell.takes_release(7, 900), "the second is another release");
+    }
+
+    #[test]
+    fn what_was_recorded_inside_is_told_from_what_was_not() {
+        let cell = helped();
+        cell.set(Some(Note { inner: 0, ..NOTE }));
+        assert!(!cell.get().unwrap().has_recorded(0));
+        cell.saw(0);
+        assert!(cell.get().unwrap().has_recorded(0), "a failure");
+        cell.saw(0x1000);
+        let note = cell.get().unwrap();
+        assert!(note.has_recorded(0x1000) && !note.has_recorded(0x1010) && !note.has_recorded(0));
     }
 }

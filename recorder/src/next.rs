@@ -17,7 +17,7 @@ static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 /// Lengths of the functions' code, as the symbol tables give them.
 static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
-/// Not 0 if a module before us defines an operator: the program's own is called where we are not.
+/// Not 0 if an operator of the program's own is called, or may be, where we are not.
 static ARE_OPERATORS_REPLACED: AtomicUsize = AtomicUsize::new(0);
 
 /// C++'s replaceable operators, as far as one of them is always among those that a program replaces.
@@ -27,6 +27,23 @@ const OPERATORS: [Name; 4] = [
     crate::function::name("_ZdlPv"),
     crate::function::name("_ZdaPv"),
 ];
+
+/// Whether the next operators are not those of a C++ library: then nobody knows what they do with `malloc`.
+fn are_operators_foreign(ours: usize) -> bool {
+    const LIBRARIES: [&[u8]; 2] = [b"libstdc++", b"libc++"];
+    let mut after = entries(ours).skip(1);
+    let first = after.find(|(_, entry)| {
+        Tables::of(entry)
+            .is_some_and(|tables| OPERATORS.iter().any(|name| tables.find(name).is_some()))
+    });
+    let Some((_, entry)) = first else {
+        return false;
+    };
+    let mut room = [0; 256];
+    let path = copy_text(entry.name, &mut room).unwrap_or_default();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    !LIBRARIES.iter().any(|library| name.starts_with(library))
+}
 
 /// Whether the program has operators of its own, beside which some of ours are called.
 pub(crate) fn are_operators_replaced() -> bool {
@@ -60,7 +77,8 @@ pub(crate) fn look_up_all() {
     let replaced = before
         .filter_map(|(_, entry)| Tables::of(&entry))
         .any(|tables| OPERATORS.iter().any(|name| tables.find(name).is_some()));
-    ARE_OPERATORS_REPLACED.store(usize::from(replaced), Relaxed);
+    let are_foreign = are_operators_foreign(ours);
+    ARE_OPERATORS_REPLACED.store(usize::from(replaced || are_foreign), Relaxed);
     // The kernel's own, in the library that it maps into every process: the program may have a `clock_gettime` of its
     // own, which must not be called from inside `malloc`.
     const CLOCK: Name = crate::function::name("__vdso_clock_gettime");

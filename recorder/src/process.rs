@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::function::Function;
 use crate::image::{self, Image};
 use crate::lane::{self, Lane};
-use crate::{flush, modules, next};
+use crate::{flush, modules, next, sys};
 use heapwire_format::{EndReason, Op};
 
 /// Before the function with this index, which is called with `argument` first and returns to `pc`. Gives its address; the
@@ -28,8 +28,14 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, argument:
     match function {
         Function::Mtrace => mark(lane, pc, b"mtrace"),
         Function::Muntrace => mark(lane, pc, b"muntrace"),
-        // A vforked child leaves in its parent's memory: what it flushes is right, an end would not be.
+        // A vforked child leaves in its parent's memory: what it flushes is right, an end or exec would not be.
+        Function::Exit | Function::ExitC | Function::QuickExit if !image.is_ours() => {
+            flush::empty_own(image, lane);
+        }
         _ if !image.is_ours() => {
+            // The parent does not see it become a program of its own; the reader is to look for that program's stream.
+            let event = Event::of(Op::FORK, u64::from(sys::getpid()), 0);
+            lane.append(event.with_pc(pc, modules::base_of(lane, pc)));
             flush::empty_own(image, lane);
         }
         Function::Exit | Function::ExitC | Function::QuickExit => {

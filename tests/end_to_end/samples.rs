@@ -59,6 +59,7 @@ samples! {
     vfork "c/vfork.c"
     containers "cxx/containers.cpp"
     exceptions "cxx/exceptions.cpp"
+    header_operators "cxx/header_operators.cpp"
     mismatched "cxx/mismatched.cpp"
     new_fails "cxx/new_fails.cpp"
     new_handler "cxx/new_handler.cpp"
