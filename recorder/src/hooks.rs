@@ -3,19 +3,19 @@
 //! The order of the two is the whole point. A release is recorded *before* the real call: once the block is free, another
 //! thread can be given the same address, and its allocation must have a higher number. An allocation is recorded *after*.
 
-use crate::arch::{entry_1, entry_2, entry_3};
+use crate::arch::entry;
 use crate::function::Function;
 use crate::heap::{self, Call, NO_SIZE};
 use crate::{image, lane, next};
 use heapwire_format::Family;
 
-entry_1!(malloc, malloc_hook);
-entry_1!(free, free_hook);
-entry_1!(cfree, cfree_hook);
-entry_2!(realloc, realloc_hook);
-entry_2!(free_sized, free_sized_hook);
-entry_3!(free_aligned_sized, free_aligned_sized_hook);
-entry_3!(reallocarray, reallocarray_hook);
+entry!(malloc, 1, malloc_hook);
+entry!(free, 1, free_hook);
+entry!(cfree, 1, cfree_hook);
+entry!(realloc, 2, realloc_hook);
+entry!(free_sized, 2, free_sized_hook);
+entry!(free_aligned_sized, 3, free_aligned_sized_hook);
+entry!(reallocarray, 3, reallocarray_hook);
 
 /// The address to forward to, and whether anything can be recorded yet.
 #[inline(always)]

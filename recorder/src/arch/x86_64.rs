@@ -243,55 +243,29 @@ core::arch::global_asm!(
     "ret",
 );
 
-/// Entry of a hook of one argument: adds the return address and the stack pointer, and goes on in Rust.
+/// Entry of a hook: adds the return address and the stack pointer behind the arguments, whose number it is told, and goes
+/// on in Rust.
 ///
 /// No frame of its own: the program's caller is what the stack shows.
 #[cfg(not(any(loom, test)))]
-macro_rules! entry_1 {
-    ($name:ident, $hook:path) => {
-        /// Stands in for the C function of this name.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "mov rsi, qword ptr [rsp]",
-                "mov rdx, rsp",
-                "jmp {hook}",
-                hook = sym $hook,
-            )
-        }
+macro_rules! entry {
+    ($name:ident, 1, $hook:path) => {
+        entry!($name, "rsi", "rdx", $hook);
     };
-}
-
-/// As `entry_1`, with two arguments.
-#[cfg(not(any(loom, test)))]
-macro_rules! entry_2 {
-    ($name:ident, $hook:path) => {
-        /// Stands in for the C function of this name.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "mov rdx, qword ptr [rsp]",
-                "mov rcx, rsp",
-                "jmp {hook}",
-                hook = sym $hook,
-            )
-        }
+    ($name:ident, 2, $hook:path) => {
+        entry!($name, "rdx", "rcx", $hook);
     };
-}
-
-/// As `entry_1`, with three arguments.
-#[cfg(not(any(loom, test)))]
-macro_rules! entry_3 {
-    ($name:ident, $hook:path) => {
+    ($name:ident, 3, $hook:path) => {
+        entry!($name, "rcx", "r8", $hook);
+    };
+    ($name:ident, $pc:literal, $sp:literal, $hook:path) => {
         /// Stands in for the C function of this name.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                "mov rcx, qword ptr [rsp]",
-                "mov r8, rsp",
+                concat!("mov ", $pc, ", qword ptr [rsp]"),
+                concat!("mov ", $sp, ", rsp"),
                 "jmp {hook}",
                 hook = sym $hook,
             )
@@ -387,7 +361,7 @@ macro_rules! entry_variadic {
 }
 
 #[cfg(not(any(loom, test)))]
-pub(crate) use {entry_1, entry_2, entry_3, entry_forward, entry_pass, entry_variadic};
+pub(crate) use {entry, entry_forward, entry_pass, entry_variadic};
 
 /// Calls `forward::enter`, the real function that it names, and `forward::leave`.
 ///
