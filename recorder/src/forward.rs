@@ -111,14 +111,14 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
         purpose,
         low,
         high,
-        taken: false,
+        taken: 0,
         inner: 0,
     }));
 }
 
 /// A function that is called on behalf of another is called on behalf of the other's caller.
 fn on_behalf_of(around: Option<Note>, purpose: Purpose, pc: usize) -> (Purpose, usize) {
-    match (around, purpose) {
+    match (around.filter(Note::is_open), purpose) {
         (
             Some(Note {
                 purpose: Purpose::Help,
@@ -146,7 +146,6 @@ fn on_behalf_of(around: Option<Note>, purpose: Purpose, pc: usize) -> (Purpose, 
             Some(Note {
                 purpose: outer @ Purpose::Allocate { .. },
                 pc,
-                taken: false,
                 ..
             }),
             Purpose::Allocate { .. },
@@ -261,15 +260,16 @@ fn finish(lane: &Lane, role: Role, outer: Option<Note>, result: usize, call: &Ca
         let flags = family as u8 | if helped { flag::HELPED } else { 0 };
         heap::append_allocation(lane, block, size, flags, note.pc);
     }
-    // The call around made the same block.
+    // The call around, if this one was made for it, has its block now.
     if let Some(Note {
         purpose: Purpose::Allocate { .. },
         ..
     }) = outer
     {
-        lane.helped.saw(block);
-        if block != 0 && note.pc != call.pc {
-            lane.helped.take();
+        if note.pc == call.pc {
+            lane.helped.saw(block);
+        } else {
+            lane.helped.take(block);
         }
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
 #[cold]
 #[inline(never)]
 fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
-    let (size, flags, pc) = match lane.helped.for_call(call.pc, call.sp) {
+    let note = lane.helped.for_call(call.pc, call.sp);
+    let (size, flags, pc) = match note.filter(Note::is_open) {
         Some(Note {
             purpose: Purpose::Help,
             pc,
@@ -45,13 +46,9 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
                     helped,
                 },
             pc,
-            taken: false,
             ..
         }) => {
-            if block != 0 {
-                lane.helped.take();
-            }
-            lane.helped.saw(block);
+            lane.helped.take(block);
             (
                 size,
                 family as u8 | if helped { flag::HELPED } else { 0 },

@@ -35,10 +35,10 @@ pub(crate) struct Note {
     /// Code that the inner call must come from.
     pub(crate) low: usize,
     pub(crate) high: usize,
-    /// Whether a hook inside has recorded the block.
-    pub(crate) taken: bool,
-    /// The last block that was recorded inside, whether by this note or not: an operator that the program replaced
-    /// allocates in its own way.
+    /// The block that a hook inside has recorded for this call; 0 = none yet.
+    pub(crate) taken: usize,
+    /// The last block that was recorded inside otherwise: an operator that the program replaced allocates in its own way. A
+    /// signal handler can do so as well.
     pub(crate) inner: usize,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Helped {
     value: AtomicUsize,
     /// 0 help, 1 release, 2 allocate, 3 allocate on behalf of the caller; the family above.
     kind: AtomicU32,
-    taken: AtomicU32,
+    taken: AtomicUsize,
     inner: AtomicUsize,
 }
 
@@ -66,10 +66,20 @@ const ALLOCATE_HELPED: u32 = 3;
 const FAILURE: usize = 1;
 
 impl Note {
+    /// Whether the call has not got its block yet: an operator may try again after a failure.
+    pub(crate) fn is_open(&self) -> bool {
+        self.taken == 0 || self.taken == FAILURE
+    }
+
     /// Whether a hook inside has recorded what the call outside gives.
     pub(crate) fn has_recorded(&self, block: usize) -> bool {
-        self.inner == if block == 0 { FAILURE } else { block }
+        let what = mark_of(block);
+        self.taken == what || self.inner == what
     }
+}
+
+fn mark_of(block: usize) -> usize {
+    if block == 0 { FAILURE } else { block }
 }
 
 impl Helped {
@@ -108,7 +118,7 @@ impl Helped {
             purpose,
             low: self.low.load(Relaxed),
             high: self.high.load(Relaxed),
-            taken: self.taken.load(Relaxed) != 0,
+            taken: self.taken.load(Relaxed),
             inner: self.inner.load(Relaxed),
         })
     }
@@ -134,7 +144,7 @@ impl Helped {
         self.high.store(note.high, Relaxed);
         self.value.store(value, Relaxed);
         self.kind.store(kind, Relaxed);
-        self.taken.store(u32::from(note.taken), Relaxed);
+        self.taken.store(note.taken, Relaxed);
         self.inner.store(note.inner, Relaxed);
         self.sp.store(note.sp, Relaxed);
     }
@@ -143,10 +153,9 @@ impl Helped {
         self.sp.store(0, Relaxed);
     }
 
-    /// Remembers a block that was recorded inside.
+    /// Remembers a block that was recorded inside, though not for this call.
     pub(crate) fn saw(&self, block: usize) {
-        self.inner
-            .store(if block == 0 { FAILURE } else { block }, Relaxed);
+        self.inner.store(mark_of(block), Relaxed);
     }
 
     /// Whether a hook outside has recorded the release of `block` that a hook entered with `sp` is to make; once.
@@ -154,16 +163,17 @@ impl Helped {
     /// Whoever calls: what stands between may be an operator that the program replaced.
     pub(crate) fn takes_release(&self, block: usize, sp: usize) -> bool {
         let is_it = self.get().is_some_and(|note| {
-            sp < note.sp && !note.taken && note.purpose == Purpose::Release { ptr: block }
+            sp < note.sp && note.is_open() && note.purpose == Purpose::Release { ptr: block }
         });
         if is_it {
-            self.take();
+            self.take(block);
         }
         is_it
     }
 
-    pub(crate) fn take(&self) {
-        self.taken.store(1, Relaxed);
+    /// Remembers the block that was recorded for this call.
+    pub(crate) fn take(&self, block: usize) {
+        self.taken.store(mark_of(block), Relaxed);
     }
 }
 
@@ -195,7 +205,7 @@ mod tests {
         },
         low: 100,
         high: 200,
-        taken: false,
+        taken: 0,
         inner: 9,
     };
 
@@ -216,8 +226,10 @@ mod tests {
             cell.set(Some(note));
             assert_eq!(cell.get(), Some(note));
         }
-        cell.take();
-        assert!(cell.get().unwrap().taken);
+        cell.take(0);
+        assert!(cell.get().unwrap().is_open(), "it may try again");
+        cell.take(0x2000);
+        assert!(!cell.get().unwrap().is_open());
         cell.clear();
         assert_eq!(cell.get(), None);
     }
@@ -258,5 +270,8 @@ mod tests {
         cell.saw(0x1000);
         let note = cell.get().unwrap();
         assert!(note.has_recorded(0x1000) && !note.has_recorded(0x1010) && !note.has_recorded(0));
+        cell.take(0x3000);
+        cell.saw(0x4000); // a signal handler
+        assert!(cell.get().unwrap().has_recorded(0x3000));
     }
 }
