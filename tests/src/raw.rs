@@ -41,6 +41,8 @@ pub struct Raw {
     pub frames: usize,
     /// Bytes of frames of records with headers and trailers.
     pub frame_bytes: usize,
+    /// Bytes of the slots in them.
+    pub slot_bytes: usize,
     /// Frames whose end is not where it should be.
     pub torn: usize,
     /// Highest count of lost records in any header, by stream.
@@ -75,6 +77,12 @@ impl Raw {
         self.streams.values().flat_map(BTreeMap::values)
     }
 
+    /// What frames cost beyond their records, as a part of these.
+    #[must_use]
+    pub fn overhead(&self) -> f64 {
+        self.frame_bytes as f64 / self.slot_bytes as f64 - 1.0
+    }
+
     fn frame(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
         let header = bytes.get(at..at + HEADER)?;
         let payload = word(header, 16) as usize;
@@ -91,6 +99,7 @@ impl Raw {
             1 => {
                 self.frames += 1;
                 self.frame_bytes += HEADER + payload + 4;
+                self.slot_bytes += payload;
                 let (records, _) = bytes[at + HEADER..end].as_chunks::<RECORD>();
                 records
                     .iter()
