@@ -44,6 +44,9 @@ pub(crate) enum Command {
     Recorder(Recorder),
     /// Say what would keep a program from being recorded, without running it
     Doctor(Doctor),
+    /// Print what mtrace(1) prints about a log of glibc's mtrace
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Mtrace(Mtrace),
     #[command(external_subcommand)]
     Files(Vec<OsString>),
 }
@@ -123,6 +126,14 @@ pub(crate) struct Recorder {
     /// List the targets
     #[arg(long, conflicts_with_all = ["output", "target"])]
     pub(crate) list: bool,
+}
+
+/// Arguments as mtrace(1) takes them: what is an option is decided by its rules.
+#[derive(Args, Debug)]
+pub(crate) struct Mtrace {
+    /// The program, if its files are to name callers, and the log
+    #[arg(value_name = "[PROG] LOG")]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// The program to record.
@@ -206,6 +217,10 @@ impl Cli {
     pub(crate) fn from_arguments(
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
+        let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+        if arguments.get(1).is_some_and(|verb| verb == "mtrace") {
+            arguments.insert(2, "--".into()); // nothing after it is an option of ours
+        }
         let cli = Self::try_parse_from(arguments)?;
         let Command::Files(rest) = cli.command else {
             return Ok(cli);
@@ -317,6 +332,17 @@ mod tests {
     }
 
     #[test]
+    fn arguments_of_mtrace_are_left_to_its_rules() {
+        for rest in ["", "--help", "-- log", "--color never", "prog log --top"] {
+            let line = format!("heapwire mtrace {rest}");
+            let Command::Mtrace(asked) = parsed(line.trim_end()).unwrap().command else {
+                panic!("{line}");
+            };
+            assert_eq!(asked.arguments.join(" ".as_ref()), rest);
+        }
+    }
+
+    #[test]
     fn half_given_requests_are_refused() {
         for line in [
             "heapwire",
@@ -343,7 +369,8 @@ mod tests {
         assert_eq!(likely("recrod").as_deref(), Some("record"));
         assert_eq!(likely("chek").as_deref(), Some("check"));
         assert_eq!(likely("runn").as_deref(), Some("run"));
-        for word in ["a.hwt", "run.c", "-", "server", "trace", ""] {
+        assert_eq!(likely("trace").as_deref(), Some("mtrace"));
+        for word in ["a.hwt", "run.c", "-", "server", "heap", ""] {
             assert_eq!(likely(word), None, "{word}");
         }
     }

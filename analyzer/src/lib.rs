@@ -12,6 +12,7 @@ mod dump;
 mod findings;
 mod images;
 mod mismatch;
+pub mod mtrace;
 mod naming;
 mod order;
 mod replay;

@@ -1,6 +1,7 @@
 //! The command `heapwire`. Only this file prints and decides the exit status.
 
 mod cli;
+mod drop_in;
 mod reading;
 mod record;
 mod run;
@@ -82,6 +83,7 @@ fn answer(cli: &Cli) -> u8 {
             Err(error) => complain(&*error, NOTHING),
         },
         Command::Doctor(doctor) => read(examine(doctor, &mut out)),
+        Command::Mtrace(asked) => read(drop_in::mtrace(asked, &mut out, &mut say)),
         // `from_arguments` made a report of it.
         Command::Files(_) => USAGE,
     }

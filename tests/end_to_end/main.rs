@@ -8,6 +8,7 @@ mod cli;
 mod compatibility;
 mod damage;
 mod determinism;
+mod drop_in;
 mod newer;
 mod processes;
 mod samples;

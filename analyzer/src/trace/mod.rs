@@ -19,7 +19,7 @@ pub(crate) use stream::{Observed, Stream};
 
 use frames::{Frame, Scan};
 use heapwire_format::{FLAG_MIXED, FrameKind, Header, MINOR, Record, SumKind};
-use input::Input;
+pub(crate) use input::Input;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use source::{Holder, Place};

@@ -1,0 +1,202 @@
+//! `heapwire mtrace` prints what mtrace(1) prints, and has its statuses.
+//!
+//! The expected output was worked out from what the script does with each kind of line; where the script is installed,
+//! it is asked as well.
+
+use heapwire_tests::run::{Run, command, on};
+use heapwire_tests::scratch::Scratch;
+use std::path::Path;
+use std::process::Command;
+
+const HEAD: &str =
+    "\nMemory not freed:\n-----------------\n           Address     Size     Caller\n";
+const NONE: &str = "No memory leaks.\n";
+
+/// A log, what is printed before the blocks, and the blocks that are left.
+type Case = (&'static str, &'static str, &'static str);
+
+const CASES: &[Case] = &[
+    // Nothing, and nothing but the marks.
+    ("", "", ""),
+    ("= Start\n= End\n", "", ""),
+    // One block for each way to name a caller.
+    (
+        "@ ./gw:[0x4011d2] + 0x9310 0x40\n@ ./gw:(poll+1d)[0x1233] + 0x9320 0x41\n@ [0x7f01] + 0x9330 0x42\n+ 0x9340 0x43\n@ poll.c:71 + 0x9350 0x44\n@ [0x52]:poll + 0x9360 0x45\n",
+        "",
+        "0x0000000000009310     0x40  at 0x4011d2
+0x0000000000009320     0x41  at 0x1233
+0x0000000000009330     0x42  at 0x7f01
+0x0000000000009340     0x43  at \n0x0000000000009350     0x44  at poll.c:71
+0x0000000000009360     0x45  at l @ 0x52\n",
+    ),
+    // Sizes: none, zero, wider than the column, wider than a number.
+    (
+        "+ 0x10\n+ 0x20 0\n+ 0x30 0x123456789a\n+ 0x40 0x123456789abcdef01\n",
+        "",
+        "0x0000000000000010        0  at \n0x0000000000000020        0  at \n0x0000000000000030 0x123456789a  at \n0x0000000000000040 0xffffffffffffffff  at \n",
+    ),
+    // Addresses are texts: another spelling is another block, and the order is that of texts.
+    (
+        "+ 0xA0 0x1\n+ 0x9 0x1\n+ 0x00a0 0x1\n+ a0 0x1\n- 0xa0\n",
+        "- 0x00000000000000a0 Free 5 was never alloc'd \n",
+        "0x00000000000000a0      0x1  at \n0x0000000000000009      0x1  at \n0x00000000000000a0      0x1  at \n",
+    ),
+    // An address that is handed out twice keeps its first block; only the first caller is taken apart.
+    (
+        "@ ./gw:[0x11] + 0x500 0x8\n@ ./gw:(f+2)[0x12] + 0x500 0x9\n@ ./gw:[0x13] - 0x500\n@ ./gw:[0x14] - 0x500\n",
+        "+ 0x0000000000000500 Alloc 2 duplicate: 0x11 ./gw:(f+2)[0x12]\n- 0x0000000000000500 Free 4 was never alloc'd 0x14\n",
+        "",
+    ),
+    // Reallocs of what is known, what is not, and onto what is live.
+    (
+        "+ 0x600 0x8\n@ [0x1] < 0x600\n@ [0x1] > 0x640 0x18\n@ [0x2] < 0x700\n@ [0x2] > 0x640 0x28\n@ [0x3] ! 0x640 0xffffffff\n",
+        "- 0x0000000000000700 Realloc 4 was never alloc'd 0x2\n+ 0x0000000000000640 Realloc 5 duplicate: 0x00000018 0x1 0x2\n",
+        "0x0000000000000640     0x18  at 0x1\n",
+    ),
+    // Calls that failed; the second half of a realloc is believed all the same.
+    (
+        "@ [0x1] + (nil) 0x7fffffff\n@ [0x2] > (nil) 0x3\n- (nil)\n- (nil)\n",
+        "- 000000000000000000 Free 4 was never alloc'd \n",
+        "",
+    ),
+    // Lines of others, and line ends of other systems.
+    (
+        "listening on port 7\r\n  @ ./gw:[0x1]\t+ 0x40 0x4 and more\r\n< menu >\r\n@ ./g w:[0x2] + 0x50 0x5\r\n",
+        "- 000000000000000000 Realloc 3 was never alloc'd \n",
+        "0x0000000000000040      0x4  at 0x1\n",
+    ),
+    // Cut short.
+    (
+        "@ ./gw:[0x1] + 0x7f0",
+        "",
+        "0x00000000000007f0        0  at 0x1\n",
+    ),
+    // One name for each address, whoever was first with it.
+    (
+        "@ [0x9]:main - 0x8\n@ ./gw:[0x9] + 0x10 0x1\n",
+        "- 0x0000000000000008 Free 1 was never alloc'd n @ 0x9\n",
+        "0x0000000000000010      0x1  at n @ 0x9\n",
+    ),
+];
+
+fn script() -> Option<Command> {
+    let path = Path::new("/usr/bin/mtrace");
+    path.exists().then(|| Command::new(path))
+}
+
+#[test]
+fn logs_are_reported_as_the_script_does_it() {
+    let scratch = Scratch::new("drop_in");
+    for (log, before, left) in CASES {
+        let file = scratch.write("log", log);
+        let run = on(&["mtrace"], &file);
+        let (blocks, status) = match *left {
+            "" => (NONE.to_owned(), 0),
+            left => (format!("{HEAD}{left}"), 1),
+        };
+        assert_eq!(run.stdout, format!("{before}{blocks}"), "of {log}");
+        assert_eq!((run.status, &*run.stderr), (status, ""), "of {log}");
+        if let Some(mut script) = script() {
+            let its = Run::of(script.arg(&file));
+            assert_eq!((its.stdout, its.status), (run.stdout, run.status), "{log}");
+        }
+    }
+}
+
+#[test]
+fn arguments_follow_the_scripts_rules() {
+    let scratch = Scratch::new("drop_in_arguments");
+    let log = scratch.write("log", "+ 0x10 0x1\n");
+    let log = log.to_str().unwrap();
+    let folder = scratch.path().to_str().unwrap();
+    let missing = scratch.join("missing");
+    let missing = missing.to_str().unwrap();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--help"], 0, "Usage: "),
+        (&["--h", log, log, log], 0, "Usage: "),
+        (&["--v"], 0, "heapwire mtrace "),
+        (
+            &["--vx"],
+            1,
+            "heapwire mtrace: unrecognized option `--vx'\n",
+        ),
+        (&["-h"], 1, "heapwire mtrace: unrecognized option `-h'\n"),
+        (
+            &["--", log],
+            1,
+            "heapwire mtrace: unrecognized option `--'\n",
+        ),
+        (&["-"], 1, "heapwire mtrace: unrecognized option `-'\n"),
+        (&[], 255, ""),
+        (&[log, log, log], 255, ""),
+        (&[missing], 2, ""),
+        (&[log, "--help"], 2, ""), // a program, and a log of that name
+        (&[folder], 0, NONE),
+        (&[log], 1, HEAD),
+    ];
+    for (arguments, status, begin) in cases {
+        let run = Run::of(command().arg("mtrace").args(*arguments));
+        assert_eq!(run.status, *status, "{arguments:?}");
+        assert!(
+            run.stdout.starts_with(begin),
+            "{arguments:?}: {}",
+            run.stdout
+        );
+        assert!(!begin.is_empty() || run.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn of<'w>(&mut self, words: &[&'w str]) -> &'w str {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let thrown = usize::try_from(self.0 >> 33).unwrap();
+        words[thrown % words.len()]
+    }
+}
+
+#[test]
+fn lines_of_any_shape_are_reported_as_the_script_does_it() {
+    const CALLERS: &[&str] = &[
+        "",
+        "@ ./gw:[0x10] ",
+        "@ ./lib.so:(f+1f)[0x10] ",
+        "@ [0x30]:main ",
+        "@ gw.c:4 ",
+        "@ a[0x1]:b[0x2] ",
+        "@ a:[0x1][0x2] ",
+        "@ a:[0x1]] ",
+        "@ :[0x9] ",
+        "@ a:[0x]: ",
+        "@ [[0x8] ",
+        "@\t",
+    ];
+    const OPS: &[&str] = &["+", "-", "<", ">", "!", "=", "@", "+-"];
+    const ADDRESSES: &[&str] = &[
+        " 0x10", " 0x20", " 0x10", " 0X20", " (nil)", " 0x", " x1_0", " 10", "",
+    ];
+    const SIZES: &[&str] = &[" 0x10", " 0", " 7f", " zz", "", " 0x1 x"];
+    const ENDS: &[&str] = &["\n", "\n", "\r\n", "\n\n"];
+    let Some(_) = script() else {
+        return; // nobody to compare with
+    };
+    let scratch = Scratch::new("drop_in_dice");
+    let mut dice = Dice(1);
+    for _ in 0..60 {
+        let mut log = String::new();
+        for _ in 0..12 {
+            for part in [CALLERS, OPS, ADDRESSES, SIZES, ENDS] {
+                log.push_str(dice.of(part));
+            }
+        }
+        let file = scratch.write("log", &log);
+        let run = on(&["mtrace"], &file);
+        let its = Run::of(script().unwrap().arg(&file));
+        assert_eq!((run.stdout, run.status), (its.stdout, its.status), "{log}");
+    }
+}
