@@ -3,21 +3,26 @@
 
 use heapwire_format::Family;
 
-/// A symbol name, padded with zeroes. Bytes, not a reference: a table of references would need
-/// relocation, and hooks can run before there was any.
-pub(crate) type Name = [u8; 40];
+/// A symbol name that ends with a zero byte; what follows that is not part of it.
+pub(crate) type Name = [u8];
 
-/// Pads a symbol name.
+/// Where each of the names in `text` starts, all of which end with a zero byte.
 #[expect(
     clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
     clippy::indexing_slicing,
-    reason = "runs in the compiler, which refuses a name that does not fit"
+    reason = "runs in the compiler, which refuses what does not fit"
 )]
-pub(crate) const fn name(text: &str) -> Name {
-    let (mut out, bytes, mut at) = ([0; 40], text.as_bytes(), 0);
-    while at < bytes.len() {
-        out[at] = bytes[at];
+const fn starts<const N: usize>(text: &[u8]) -> [u16; N] {
+    assert!(text.len() < u16::MAX as usize);
+    let (mut out, mut at, mut count) = ([0; N], 0, 0);
+    while count < N {
+        out[count] = at as u16;
+        while text[at] != 0 {
+            at += 1;
+        }
         at += 1;
+        count += 1;
     }
     out
 }
@@ -57,8 +62,16 @@ macro_rules! functions {
 
         const ALL: [Function; COUNT] = [$(Function::$variant,)*];
 
+        /// All names in one piece: a table of references would need relocation, and hooks can run before there was any.
+        const TEXT: &[u8] = concat!($($text, "\0",)*).as_bytes();
+
+        const STARTS: [u16; COUNT] = starts(TEXT);
+
         impl Function {
-            pub(crate) const NAMES: [Name; COUNT] = [$(name($text),)*];
+            pub(crate) fn name(self) -> &'static Name {
+                let start = STARTS.get(self as usize).copied().unwrap_or_default();
+                TEXT.get(usize::from(start)..).unwrap_or_default()
+            }
 
             /// The function with this index in the table.
             pub(crate) fn at(index: usize) -> Option<Self> {
@@ -172,14 +185,15 @@ mod tests {
 
     #[test]
     fn every_name_is_whole_and_there_once() {
-        for (at, name) in Function::NAMES.iter().enumerate() {
-            assert_eq!(
-                name.last(),
-                Some(&0),
-                "a name that fills its place has lost its end"
-            );
-            assert!(!Function::NAMES[..at].contains(name));
+        let names: Vec<_> = (0..COUNT)
+            .map(|index| Function::at(index).unwrap().name())
+            .map(|name| name.split(|byte| *byte == 0).next().unwrap())
+            .collect();
+        for (at, name) in names.iter().enumerate() {
+            assert!(!name.is_empty() && !names[..at].contains(name));
         }
+        assert_eq!(names.first(), Some(&&b"malloc"[..]));
+        assert_eq!(names.last(), Some(&&b"gnu_get_libc_version"[..]));
         assert_eq!(Function::at(COUNT), None);
         assert_eq!(Function::at(0), Some(Function::Malloc));
     }

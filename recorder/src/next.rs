@@ -21,11 +21,11 @@ static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 static ARE_OPERATORS_REPLACED: AtomicUsize = AtomicUsize::new(0);
 
 /// C++'s replaceable operators, as far as one of them is always among those that a program replaces.
-const OPERATORS: [Name; 4] = [
-    crate::function::name("_Znwm"),
-    crate::function::name("_Znam"),
-    crate::function::name("_ZdlPv"),
-    crate::function::name("_ZdaPv"),
+const OPERATORS: [Function; 4] = [
+    Function::NewPlain,
+    Function::ArrayPlain,
+    Function::DeletePlain,
+    Function::DeleteArray,
 ];
 
 /// Whether the next operators are not those of a C++ library: then nobody knows what they do with `malloc`.
@@ -33,8 +33,11 @@ fn are_operators_foreign(ours: usize) -> bool {
     const LIBRARIES: [&[u8]; 2] = [b"libstdc++", b"libc++"];
     let mut after = entries(ours).skip(1);
     let first = after.find(|(_, entry)| {
-        Tables::of(entry)
-            .is_some_and(|tables| OPERATORS.iter().any(|name| tables.find(name).is_some()))
+        Tables::of(entry).is_some_and(|tables| {
+            OPERATORS
+                .iter()
+                .any(|one| tables.find(one.name()).is_some())
+        })
     });
     let Some((_, entry)) = first else {
         return false;
@@ -76,33 +79,36 @@ pub(crate) fn look_up_all() {
     let before = entries(first_entry()).take_while(|(at, _)| *at != ours);
     let replaced = before
         .filter_map(|(_, entry)| Tables::of(&entry))
-        .any(|tables| OPERATORS.iter().any(|name| tables.find(name).is_some()));
+        .any(|tables| {
+            OPERATORS
+                .iter()
+                .any(|one| tables.find(one.name()).is_some())
+        });
     let are_foreign = are_operators_foreign(ours);
     ARE_OPERATORS_REPLACED.store(usize::from(replaced || are_foreign), Relaxed);
     // The kernel's own, in the library that it maps into every process: the program may have a `clock_gettime` of its
     // own, which must not be called from inside `malloc`.
-    const CLOCK: Name = crate::function::name("__vdso_clock_gettime");
+    const CLOCK: &Name = b"__vdso_clock_gettime\0";
     let mut all = entries(first_entry());
-    if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(&CLOCK)) {
+    if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(CLOCK)) {
         clock::use_kernels(found.address);
     }
     // Data: the definition that counts is the first of all, as an executable may hold the libc's variable.
-    const SINGLE_THREADED: Name = crate::function::name("__libc_single_threaded");
+    const SINGLE_THREADED: &Name = b"__libc_single_threaded\0";
     let mut all = entries(first_entry());
-    if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(&SINGLE_THREADED)) {
+    if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(SINGLE_THREADED)) {
         sequence::watch_threads(found.address);
     }
 }
 
 /// The next definition, looked up without remembering it: for calls that come before we are relocated.
 pub(crate) fn find_now(function: Function) -> Option<usize> {
-    let name = Function::NAMES.get(function as usize)?;
-    next_definition(name, our_entry()?).map(|found| found.address)
+    next_definition(function.name(), our_entry()?).map(|found| found.address)
 }
 
 /// Path of the module that `malloc` is forwarded to, as the loader has it, copied into `room`.
 pub(crate) fn allocator_path(room: &mut [u8]) -> Option<&[u8]> {
-    let name = Function::NAMES.get(Function::Malloc as usize)?;
+    let name = Function::Malloc.name();
     let (_, entry) = entries(our_entry()?)
         .skip(1)
         .find(|(_, entry)| Tables::of(entry).is_some_and(|tables| tables.find(name).is_some()))?;
@@ -142,14 +148,10 @@ pub(crate) fn look_up_again(function: Function) -> Option<usize> {
 
 fn look_up(function: Function, ours: usize) {
     let index = function as usize;
-    let (Some(address), Some(length), Some(name)) = (
-        ADDRESSES.get(index),
-        LENGTHS.get(index),
-        Function::NAMES.get(index),
-    ) else {
+    let (Some(address), Some(length)) = (ADDRESSES.get(index), LENGTHS.get(index)) else {
         return;
     };
-    if let Some(found) = next_definition(name, ours) {
+    if let Some(found) = next_definition(function.name(), ours) {
         length.store(found.length, Relaxed); // published by the address
         address.store(found.address, Release); // pairs with `known`
     }
