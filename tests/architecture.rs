@@ -25,6 +25,7 @@ const UNSAFE: &[&str] = &[
     "auxiliary.rs",
     "cell.rs",
     "clock.rs",
+    "early.rs",
     "fatal.rs",
     "forward.rs",
     "hooks.rs",

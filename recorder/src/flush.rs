@@ -7,7 +7,7 @@ use crate::lane::Lane;
 use crate::output::{self, Kind, OUTPUT};
 use crate::ring::{Span, slot};
 use crate::sync::Relaxed;
-use crate::{clock, sequence, sys};
+use crate::{clock, early, sequence, sys};
 use heapwire_format::{Op, Record};
 
 /// A record that is this many numbers old is flushed by whoever flushes.
@@ -21,6 +21,9 @@ const NESTED: u32 = 8;
 #[cold]
 #[inline(never)]
 pub(crate) fn append_slowly(lane: &Lane, event: Event) {
+    if early::keeps(lane, event) {
+        return;
+    }
     if lane.is_wiped() {
         // We are a forked child at its first call; its lane is another.
         if let Some(lane) = image::attach() {

@@ -7,7 +7,7 @@ use crate::function::{Function, Role};
 use crate::heap::{self, NO_SIZE};
 use crate::helped::{Note, Purpose};
 use crate::lane::{self, Lane};
-use crate::{fatal, image, modules, next};
+use crate::{early, fatal, image, modules, next};
 use heapwire_format::{Family, Op, flag};
 
 /// One forwarded call, laid out by `arch::forward` on the stack of the caller.
@@ -48,18 +48,23 @@ pub(crate) unsafe extern "C" fn enter(call: *mut Call) -> usize {
             None => return arch::missing as *const () as usize,
         },
     };
-    if next::known(Function::Malloc).is_some()
-        && let Some(lane) = lane::current()
-    {
+    if let Some(lane) = current_lane() {
         prepare(lane, function, real, call);
     }
     real
 }
 
+/// Where this thread's calls are recorded: with the early ones as long as nothing is known of where to forward to.
+fn current_lane() -> Option<&'static Lane> {
+    match next::known(Function::Malloc) {
+        Some(_) => lane::current(),
+        None => early::lane(),
+    }
+}
+
 #[cold]
 fn find(function: Function) -> Option<usize> {
     if next::known(Function::Malloc).is_none() && !image::prepare() {
-        image::count_early();
         return next::find_now(function).or_else(|| next::find_now(stand_in(function)));
     }
     next::known(function)
@@ -187,6 +192,9 @@ fn as_far_as_known(family: Family) -> Family {
 /// For an operator this is its own code: what the rest of its library allocates while it throws is not the block. The functions of
 /// the libc allocate in others of the libc.
 fn inner_code(function: Function, real: usize) -> (usize, usize) {
+    if image::current().is_none() {
+        return (0, usize::MAX); // an early call: neither symbols nor modules are known, and nobody jumps yet
+    }
     let own = (real, next::end_of_code(function, real));
     match function.role() {
         Role::Help | Role::AllocateProduct | Role::AllocateInto => {
@@ -210,10 +218,7 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
     if function.role() == Role::Disposition {
         return disposed(function, call, result);
     }
-    let Some(lane) = (next::known(Function::Malloc).is_some())
-        .then(lane::current)
-        .flatten()
-    else {
+    let Some(lane) = current_lane() else {
         return result;
     };
     match function.role() {

@@ -6,7 +6,8 @@
 use crate::arch::entry;
 use crate::function::Function;
 use crate::heap::{self, Call, NO_SIZE};
-use crate::{image, lane, next};
+use crate::lane::{self, Lane};
+use crate::{early, image, next};
 use heapwire_format::Family;
 
 entry!(malloc, 1, malloc_hook);
@@ -17,7 +18,7 @@ entry!(free_sized, 2, free_sized_hook);
 entry!(free_aligned_sized, 3, free_aligned_sized_hook);
 entry!(reallocarray, 3, reallocarray_hook);
 
-/// The address to forward to, and whether anything can be recorded yet.
+/// The address to forward to, and whether we are relocated.
 #[inline(always)]
 fn target(function: Function) -> (Option<usize>, bool) {
     match next::known(function) {
@@ -32,8 +33,17 @@ fn first_target(function: Function) -> (Option<usize>, bool) {
     if image::prepare() {
         return (next::known(function), true);
     }
-    image::count_early();
     (next::find_now(function), false)
+}
+
+/// Where the call is to be recorded: in this thread's lane, or with the early ones.
+#[inline(always)]
+fn lane(can_record: bool) -> Option<&'static Lane> {
+    if can_record {
+        lane::current()
+    } else {
+        early::lane()
+    }
 }
 
 /// Calls the C function at `address` with up to three word-sized arguments.
@@ -55,7 +65,7 @@ extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
     };
     // SAFETY: the libc's `malloc`, or another that stands in for it.
     let block = unsafe { call(real, [size, 0, 0]) };
-    if can_record && let Some(lane) = lane::current() {
+    if let Some(lane) = lane(can_record) {
         heap::allocated(lane, block, size, Call { pc, sp });
     }
     block
@@ -116,7 +126,7 @@ fn release(block: usize, size: u64, family: Family, function: Function, at: Call
     let (Some(real), can_record) = target(function) else {
         return;
     };
-    if can_record && let Some(lane) = lane::current() {
+    if let Some(lane) = lane(can_record) {
         heap::released(lane, block, size, family, at);
     }
     // SAFETY: the libc's `free`, or another that stands in for it; the block is our caller's to release.
@@ -132,7 +142,7 @@ fn resize(block: usize, size: usize, at: Call) -> usize {
     let (Some(real), can_record) = target(Function::Realloc) else {
         return 0;
     };
-    let lane = if can_record { lane::current() } else { None };
+    let lane = lane(can_record);
     let resizing = lane
         .filter(|_| block != 0)
         .map(|lane| (lane, heap::resizing(lane, block, size, at)));
@@ -158,14 +168,15 @@ extern "C" fn reallocarray_hook(
         return resize(block, size, at);
     }
     // The product overflows: the real function fails and says so in errno.
-    let lane = lane::current().filter(|_| next::known(Function::Malloc).is_some());
+    let (real, can_record) = target(Function::Reallocarray);
+    let lane = lane(can_record);
     let resizing = lane
         .filter(|_| block != 0)
         .map(|lane| (lane, heap::resizing(lane, block, usize::MAX, at)));
-    let result = match target(Function::Reallocarray) {
+    let result = match real {
         // SAFETY: the libc's `reallocarray`.
-        (Some(real), _) => unsafe { call(real, [block, count, each]) },
-        (None, _) => match target(Function::Malloc) {
+        Some(real) => unsafe { call(real, [block, count, each]) },
+        None => match target(Function::Malloc) {
             // A libc without it: `malloc` of more than there is fails the same way.
             // SAFETY: the libc's `malloc`.
             (Some(real), _) => unsafe { call(real, [usize::MAX, 0, 0]) },

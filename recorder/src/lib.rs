@@ -44,6 +44,8 @@ mod clock;
 #[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
+mod early;
+#[cfg(not(loom))]
 mod elf;
 #[cfg(not(loom))]
 mod event;

@@ -7,7 +7,7 @@ use crate::lane::{self, Lane};
 use crate::output::OUTPUT;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::text::Text;
-use crate::{arch, auxiliary, clock, next, registry, sequence, sys};
+use crate::{arch, auxiliary, clock, early, next, registry, sequence, sys};
 use heapwire_format::Op;
 
 /// Stream tag of the image that this process had last; a forked child finds its parent's here.
@@ -57,6 +57,9 @@ pub(crate) fn declare(image: &'static Image, is_first: bool) {
     declare_process(image, own, is_first);
     image.modules.fill(own, is_first);
     registry::introduce(own);
+    if is_first {
+        early::replay(own);
+    }
     // What the rest is read by goes out first, before a disk is full or a slow reader makes records drop.
     crate::flush::everything(image, own);
     #[cfg(not(test))]
