@@ -17,7 +17,13 @@ const STAND_INS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 
 /// Whether a compiler made this name from a qualified one.
 pub(super) fn is_mangled(name: &str) -> bool {
-    name.starts_with("_Z") || name.starts_with("_R")
+    name.starts_with("_Z") || is_rust_v0(name)
+}
+
+/// Whether this can be a name in Rust's own mangling, unlike `_Rb_tree` of the C++ library.
+fn is_rust_v0(name: &str) -> bool {
+    let begin = name.strip_prefix("_R").and_then(|rest| rest.bytes().next());
+    begin.is_some_and(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 /// Names as a reader knows them, by what the compiler made of them.
@@ -57,7 +63,7 @@ pub(super) fn bounded(text: &str) -> String {
 
 /// The demangled forms of those names that have one.
 fn demangled(names: &[String]) -> Vec<Option<String>> {
-    let is_rust = |name: &str| name.starts_with("_R") || has_rust_hash(name);
+    let is_rust = |name: &str| is_rust_v0(name) || has_rust_hash(name);
     let mut demangled: Vec<Option<String>> = names
         .iter()
         .map(|name| is_rust(name).then(|| rust(name)).flatten())

@@ -62,6 +62,19 @@ pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
+/// Says that a test was skipped for want of something.
+///
+/// # Panics
+///
+/// Where `HEAPWIRE_SKIP_NO_TEST` is set, as it is where everything must be tested.
+pub(crate) fn skip(what: &str, package: &str) {
+    println!("skipped: {what} is not installed (package {package})");
+    assert!(
+        std::env::var_os("HEAPWIRE_SKIP_NO_TEST").is_none(),
+        "{package} is needed"
+    );
+}
+
 /// Builds [`PROGRAM`] as `prog` in `directory`.
 pub(crate) fn build(directory: &Path, flags: &str) -> PathBuf {
     fs::create_dir_all(directory.join("sub")).unwrap();

@@ -1,12 +1,15 @@
 //! Symbols, looked up in files that compilers and binutils make while the tests run.
 //!
-//! They need gcc, g++, binutils and xz, and skip what dwz and llvm-dwp make where these are not installed.
+//! They need gcc, g++, binutils and xz. What needs more says that it is skipped where that is not installed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "what was skipped or compared is said")]
 
 mod damage;
 mod formats;
 mod made;
 mod names;
+mod reference;
 mod separate;
 mod split;
 mod sysroot;
+mod templates;

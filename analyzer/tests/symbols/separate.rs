@@ -2,7 +2,7 @@
 
 use crate::made::{
     build, calls, expect_lines, expect_names, expect_nothing, id, is_installed, look_up, run,
-    scratch,
+    scratch, skip,
 };
 use heapwire::address::FileAddress;
 use heapwire::symbols::{Options, Resolved, Rule, Source};
@@ -212,8 +212,7 @@ fn a_file_beside_needs_proof() {
 #[test]
 fn shared_debug_information() {
     if !is_installed("dwz") {
-        eprintln!("skipped: no dwz");
-        return;
+        return skip("dwz", "dwz");
     }
     let built = scratch("shared_debug_information");
     let program = build(&built, "-g -gdwarf-4");

@@ -1,6 +1,6 @@
 //! Split DWARF: `.dwo` files and packages of them.
 
-use crate::made::{build, calls, expect_lines, is_installed, look_up, run, scratch};
+use crate::made::{build, calls, expect_lines, is_installed, look_up, run, scratch, skip};
 use heapwire::symbols::{Options, Rule};
 use std::fs;
 use std::path::PathBuf;
@@ -61,8 +61,7 @@ fn a_unit_of_another_build_is_not_used() {
 #[test]
 fn a_package() {
     if !is_installed("llvm-dwp") {
-        eprintln!("skipped: no llvm-dwp");
-        return;
+        return skip("llvm-dwp", "llvm");
     }
     for (version, package) in [(4, "prog.dwp"), (5, "prog.dwp"), (5, "dbg/prog.dwp")] {
         let built = scratch("a_package");

@@ -1,4 +1,4 @@
-use super::{MAX_NAME, Names};
+use super::{MAX_NAME, Names, is_mangled};
 use std::time::{Duration, Instant};
 
 fn readable(name: &str, demangle: bool) -> String {
@@ -38,6 +38,17 @@ fn rust_names_lose_their_hash() {
     }
 }
 
+/// `_Rb_tree` is a class of the C++ library, whose constructors debug information names so.
+#[test]
+fn few_names_are_mangled() {
+    for name in ["_Z1fv", "_RNvCs1234_7mycrate3foo", "_R0NvC1a1b"] {
+        assert!(is_mangled(name), "{name}");
+    }
+    for name in ["_Rb_tree", "_R", "main", "_start", "__Z1fv"] {
+        assert!(!is_mangled(name), "{name}");
+    }
+}
+
 #[test]
 fn what_cannot_be_demangled_stays() {
     for name in [
@@ -49,6 +60,7 @@ fn what_cannot_be_demangled_stays() {
         "_ZN3fo",
         "größe",
         "_ZN99999999999999999999aE",
+        "_Rb_tree",
     ] {
         assert_eq!(readable(name, true), name);
     }
