@@ -74,7 +74,9 @@ pub(crate) fn append_again(lane: &Lane, position: u32, event: Event, number: u64
 #[inline(never)]
 pub(crate) fn refill_after_rebase(lane: &Lane, position: u32, event: Event, number: u64) {
     let void = Event::of(Op::VOID, 0, 0).words(0, Time::default());
-    lane.ring.commit(lane.slots(), position, void);
+    if let Some(slot) = slot(lane.slots(), position) {
+        slot.commit(void);
+    }
     let Some(image) = image::current() else {
         return;
     };
@@ -117,7 +119,7 @@ fn place(image: &Image, lane: &Lane) -> Option<u32> {
     if image.has_ended() {
         return lane.ring.reserve(lane.capacity());
     }
-    let is_ours = empty_own(image, lane);
+    let is_ours = flush_own(image, lane, Goal::Room);
     if is_ours {
         sweep(image, lane);
     }
@@ -132,13 +134,18 @@ fn place(image: &Image, lane: &Lane) -> Option<u32> {
     }
 }
 
-/// Flushes the lane of this thread. `false` if a flush of our own is going on below us.
-pub(crate) fn empty_own(image: &Image, lane: &Lane) -> bool {
+/// Flushes the lane of this thread.
+pub(crate) fn empty_own(image: &Image, lane: &Lane) {
+    flush_own(image, lane, Goal::Own);
+}
+
+/// `false` if a flush of our own is going on below us.
+fn flush_own(image: &Image, lane: &Lane, goal: Goal) -> bool {
     let mask = sys::block_signals();
     let me = lane.tid.load(Relaxed);
     let is_locked = lock_own(image, lane, me);
     if is_locked {
-        empty_locked(image, lane, Holes::PassToMakeRoom, mask);
+        empty_locked(image, lane, goal, mask);
         lane.ring.unlock();
     }
     let is_nested = !is_locked && lane.ring.holder() == me;
@@ -180,34 +187,40 @@ fn lock_own(image: &Image, lane: &Lane, me: u32) -> bool {
     }
 }
 
-/// What a flush does when it comes to a hole.
+/// How far a flush goes. A hole is a slot that is reserved and not filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holes {
-    /// It ends: somebody may be filling the slot at this moment.
-    End,
-    /// Passes it if there is no other way to make room: we are above the hook that reserved it, or it was left by a `longjmp`.
-    PassToMakeRoom,
-    /// Passes it: nobody will ever fill it.
-    Pass,
+enum Goal {
+    /// One frame, of our own lane. Holes in front of it are passed: we are above the hook that reserved them, or they were left
+    /// by a `longjmp`.
+    Room,
+    /// All of our own lane, up to a hole in the middle; holes in front are passed, as above.
+    Own,
+    /// All of another's lane, up to a hole: its owner may be filling it at this moment.
+    Others,
+    /// All of a lane whose owner is gone: nobody will ever fill the holes.
+    Orphan,
 }
 
 /// Writes what is committed. With the lock.
-fn empty_locked(image: &Image, lane: &Lane, holes: Holes, mask: sys::SignalSet) {
+fn empty_locked(image: &Image, lane: &Lane, goal: Goal, mask: sys::SignalSet) {
     let slots = lane.slots();
     let mut is_first = true;
     // Each turn takes at least one slot, and no more slots are reserved meanwhile than handlers reserve.
     loop {
         let span = lane.ring.committed(slots, OUTPUT.records_in_frame());
         if span.count != 0 {
-            output::write_frame(image, lane, span, mask);
-            lane.ring.release(slots, span);
+            let written = output::write_frame(image, lane, span, mask);
+            lane.ring.release(slots, written);
+            if goal == Goal::Room {
+                return;
+            }
             is_first = false;
             continue;
         }
-        let may_pass = match holes {
-            Holes::End => false,
-            Holes::PassToMakeRoom => is_first,
-            Holes::Pass => true,
+        let may_pass = match goal {
+            Goal::Room | Goal::Own => is_first,
+            Goal::Others => false,
+            Goal::Orphan => true,
         };
         let passed = if may_pass {
             lane.ring.pass_holes(slots)
@@ -248,7 +261,7 @@ fn is_old(lane: &Lane, numbers: u64, now: u64) -> bool {
 fn empty_other(image: &Image, lane: &Lane, me: u32) {
     let mask = sys::block_signals();
     if lane.ring.try_lock(me).is_ok() {
-        empty_locked(image, lane, Holes::End, mask);
+        empty_locked(image, lane, Goal::Others, mask);
         lane.ring.unlock();
     }
     sys::restore_signals(mask);
@@ -329,7 +342,7 @@ pub(crate) fn empty_orphan(image: &Image, lane: &Lane, me: u32, mask: sys::Signa
             return false;
         }
     }
-    empty_locked(image, lane, Holes::Pass, mask);
+    empty_locked(image, lane, Goal::Orphan, mask);
     let is_empty = lane.ring.pending() == 0;
     if is_empty {
         lane.tid.store(me, Relaxed); // with the lock: from here on it is ours

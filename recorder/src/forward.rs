@@ -4,7 +4,7 @@
 use crate::arch::{self, entry_forward, entry_variadic};
 use crate::event::Event;
 use crate::function::{Function, Role};
-use crate::heap::{self, NO_SIZE};
+use crate::heap::{self, NO_SIZE, Release};
 use crate::helped::{Note, Purpose};
 use crate::lane::{self, Lane};
 use crate::{early, fatal, image, modules, next};
@@ -101,7 +101,13 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
             }
             let size = size.and_then(|index| call.arguments.get(index));
             let size = size.map_or(NO_SIZE, |size| *size as u64);
-            heap::append_release(lane, block, size, as_far_as_known(family), at);
+            let family = as_far_as_known(family);
+            let release = Release {
+                block,
+                size,
+                family,
+            };
+            heap::released(lane, release, at);
             Purpose::Release { ptr: block }
         }
         role => allocation_of(role, &call.arguments),

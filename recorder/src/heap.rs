@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::helped::{Note, Purpose};
-use crate::lane::Lane;
+use crate::lane::{Lane, Quick};
 use crate::modules;
 use heapwire_format::{Family, Op, flag};
 
@@ -18,14 +18,37 @@ pub(crate) struct Call {
     pub(crate) sp: usize,
 }
 
-/// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.
+/// An allocation that a hook of `malloc` made, if there is nothing unusual about it.
 #[inline(always)]
+pub(crate) fn allocated_quickly(lane: &Lane, block: usize, size: usize, call: Call) -> Quick {
+    match modules::known_base_of(lane, call.pc) {
+        Some(base) if block != 0 && !lane.helped.is_above(call.sp) => {
+            lane.append_quickly(allocation(block, size, Family::Malloc as u8, call.pc, base))
+        }
+        _ => Quick::NotBegun,
+    }
+}
+
+/// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.
 pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
     if lane.helped.is_above(call.sp) {
-        return allocated_inside(lane, block, size, call);
+        allocated_inside(lane, block, size, call);
+    } else {
+        append_allocation(lane, block, size, Family::Malloc as u8, call.pc);
     }
-    let event = allocation(lane, block, size, Family::Malloc as u8, call.pc);
-    lane.append_inline(event);
+}
+
+/// Ends what `allocated_quickly` has begun.
+pub(crate) fn finish_allocation(
+    lane: &Lane,
+    block: usize,
+    size: usize,
+    pc: usize,
+    (position, number): (u32, u64),
+) {
+    let base = modules::base_of(lane, pc);
+    let event = allocation(block, size, Family::Malloc as u8, pc, base);
+    lane.finish(event, position, number);
 }
 
 #[cold]
@@ -73,17 +96,17 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
 
 /// Appends an allocation, or the failure of one where `block` is null.
 pub(crate) fn append_allocation(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) {
-    lane.append(allocation(lane, block, size, flags, pc));
+    let base = modules::base_of(lane, pc);
+    lane.append(allocation(block, size, flags, pc, base));
 }
 
 #[inline(always)]
-fn allocation(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) -> Event {
+fn allocation(block: usize, size: usize, flags: u8, pc: usize, base: u64) -> Event {
     let op = if block == 0 {
         Op::ALLOCATION_FAILED
     } else {
         Op::ALLOCATED
     };
-    let base = modules::base_of(lane, pc);
     Event {
         op,
         flags,
@@ -94,27 +117,58 @@ fn allocation(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) -> E
     }
 }
 
-/// A release that is about to happen. `size` as in the format.
+/// What is to be said of a release, beside where it was called.
+#[derive(Clone, Copy)]
+pub(crate) struct Release {
+    pub(crate) block: usize,
+    /// As in the format.
+    pub(crate) size: u64,
+    pub(crate) family: Family,
+}
+
+impl Release {
+    #[inline(always)]
+    fn event(self, pc: usize, base: u64) -> Event {
+        Event {
+            op: Op::RELEASED,
+            flags: self.family as u8,
+            ptr: self.block as u64,
+            size: self.size,
+            pc: pc as u64,
+            base,
+        }
+    }
+}
+
+/// A release that is about to happen, if there is nothing unusual about it.
 #[inline(always)]
-pub(crate) fn released(lane: &Lane, block: usize, size: u64, family: Family, call: Call) {
-    if lane.helped.is_above(call.sp) && is_recorded_outside(lane, block, call) {
+pub(crate) fn released_quickly(lane: &Lane, release: Release, call: Call) -> Quick {
+    match modules::known_base_of(lane, call.pc) {
+        Some(base) if !lane.helped.is_above(call.sp) => {
+            lane.append_quickly(release.event(call.pc, base))
+        }
+        _ => Quick::NotBegun,
+    }
+}
+
+/// A release that is about to happen.
+pub(crate) fn released(lane: &Lane, release: Release, call: Call) {
+    if lane.helped.is_above(call.sp) && is_recorded_outside(lane, release.block, call) {
         return;
     }
     let base = modules::base_of(lane, call.pc);
-    lane.append_inline(Event {
-        op: Op::RELEASED,
-        flags: family as u8,
-        ptr: block as u64,
-        size,
-        pc: call.pc as u64,
-        base,
-    });
+    lane.append(release.event(call.pc, base));
 }
 
-/// The same, out of line.
-#[inline(never)]
-pub(crate) fn append_release(lane: &Lane, block: usize, size: u64, family: Family, call: Call) {
-    released(lane, block, size, family, call);
+/// Ends what `released_quickly` has begun.
+pub(crate) fn finish_release(
+    lane: &Lane,
+    release: Release,
+    pc: usize,
+    (position, number): (u32, u64),
+) {
+    let base = modules::base_of(lane, pc);
+    lane.finish(release.event(pc, base), position, number);
 }
 
 /// Whether the release is part of one that the hook outside has recorded.

@@ -5,8 +5,8 @@
 
 use crate::arch::entry;
 use crate::function::Function;
-use crate::heap::{self, Call, NO_SIZE};
-use crate::lane::{self, Lane};
+use crate::heap::{self, Call, NO_SIZE, Release};
+use crate::lane::{self, Lane, Quick};
 use crate::{early, image, next};
 use heapwire_format::Family;
 
@@ -46,6 +46,30 @@ fn lane(can_record: bool) -> Option<&'static Lane> {
     }
 }
 
+/// Calls the C function at `address` with one word-sized argument.
+///
+/// # Safety
+///
+/// As for [`call`].
+#[inline(always)]
+unsafe fn call_one(address: usize, argument: usize) -> usize {
+    // SAFETY: the caller vouches for the function.
+    let real: extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(address) };
+    real(argument)
+}
+
+/// Calls a `free`.
+///
+/// # Safety
+///
+/// As for [`call`].
+#[inline(always)]
+unsafe fn free_by(address: usize, block: usize) {
+    // SAFETY: the caller vouches for the function.
+    let real: extern "C" fn(usize) = unsafe { core::mem::transmute(address) };
+    real(block);
+}
+
 /// Calls the C function at `address` with up to three word-sized arguments.
 ///
 /// # Safety
@@ -60,46 +84,119 @@ pub(crate) unsafe fn call(address: usize, [a, b, c]: [usize; 3]) -> usize {
 }
 
 extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
+    let Some(real) = next::known(Function::Malloc) else {
+        return first_malloc(size, pc, sp);
+    };
+    // SAFETY: the libc's `malloc`, or another that stands in for it.
+    let block = unsafe { call_one(real, size) };
+    let Some(lane) = lane::own() else {
+        return allocated_slowly(block, size, pc, sp);
+    };
+    match heap::allocated_quickly(lane, block, size, Call { pc, sp }) {
+        Quick::Done => block,
+        Quick::NotBegun => allocated_slowly(block, size, pc, sp),
+        Quick::Begun { position, number } => {
+            finish_allocation(lane, block, size, pc, position, number)
+        }
+    }
+}
+
+// What follows a usual call is out of line and in tail position, so that a usual call needs few registers.
+
+#[cold]
+#[inline(never)]
+extern "C" fn first_malloc(size: usize, pc: usize, sp: usize) -> usize {
     let (Some(real), can_record) = target(Function::Malloc) else {
         return 0;
     };
-    // SAFETY: the libc's `malloc`, or another that stands in for it.
-    let block = unsafe { call(real, [size, 0, 0]) };
+    // SAFETY: as in `malloc_hook`.
+    let block = unsafe { call_one(real, size) };
     if let Some(lane) = lane(can_record) {
         heap::allocated(lane, block, size, Call { pc, sp });
     }
     block
 }
 
+#[cold]
+#[inline(never)]
+extern "C" fn allocated_slowly(block: usize, size: usize, pc: usize, sp: usize) -> usize {
+    if let Some(lane) = lane::current() {
+        heap::allocated(lane, block, size, Call { pc, sp });
+    }
+    block
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn finish_allocation(
+    lane: &Lane,
+    block: usize,
+    size: usize,
+    pc: usize,
+    position: u32,
+    number: u64,
+) -> usize {
+    heap::finish_allocation(lane, block, size, pc, (position, number));
+    block
+}
+
 extern "C" fn free_hook(block: usize, pc: usize, sp: usize) {
-    release(
+    if block == 0 {
+        return; // what the real function does with null is nothing
+    }
+    let Some(real) = next::known(Function::Free) else {
+        return free_slowly(block, pc, sp);
+    };
+    let Some(lane) = lane::own() else {
+        return free_slowly(block, pc, sp);
+    };
+    match heap::released_quickly(lane, freed(block), Call { pc, sp }) {
+        // SAFETY: the libc's `free`, or another that stands in for it; the block is our caller's to release.
+        Quick::Done => unsafe { free_by(real, block) },
+        Quick::NotBegun => free_slowly(block, pc, sp),
+        Quick::Begun { position, number } => finish_free(lane, block, pc, position, number),
+    }
+}
+
+#[inline(always)]
+const fn freed(block: usize) -> Release {
+    Release {
         block,
-        NO_SIZE,
-        Family::Malloc,
-        Function::Free,
-        Call { pc, sp },
-    );
+        size: NO_SIZE,
+        family: Family::Malloc,
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn free_slowly(block: usize, pc: usize, sp: usize) {
+    release(freed(block), Call { pc, sp });
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn finish_free(lane: &Lane, block: usize, pc: usize, position: u32, number: u64) {
+    heap::finish_release(lane, freed(block), pc, (position, number));
+    if let Some(real) = next::known(Function::Free) {
+        // SAFETY: as in `free_hook`.
+        unsafe { free_by(real, block) };
+    }
 }
 
 extern "C" fn cfree_hook(block: usize, pc: usize, sp: usize) {
-    release(
-        block,
-        NO_SIZE,
-        Family::Malloc,
-        Function::Free,
-        Call { pc, sp },
-    );
+    release(freed(block), Call { pc, sp });
 }
 
 /// Libcs before C23 have no `free_sized`; `free` does the same.
 extern "C" fn free_sized_hook(block: usize, size: usize, pc: usize, sp: usize) {
-    release(
+    let size = size as u64;
+    let family = Family::Malloc;
+    let released = Release {
         block,
-        size as u64,
-        Family::Malloc,
-        Function::Free,
-        Call { pc, sp },
-    );
+        size,
+        family,
+    };
+    release(released, Call { pc, sp });
 }
 
 extern "C" fn free_aligned_sized_hook(
@@ -109,28 +206,28 @@ extern "C" fn free_aligned_sized_hook(
     pc: usize,
     sp: usize,
 ) {
-    release(
+    let size = size as u64;
+    let family = Family::Aligned;
+    let released = Release {
         block,
-        size as u64,
-        Family::Aligned,
-        Function::Free,
-        Call { pc, sp },
-    );
+        size,
+        family,
+    };
+    release(released, Call { pc, sp });
 }
 
-#[inline]
-fn release(block: usize, size: u64, family: Family, function: Function, at: Call) {
-    if block == 0 {
-        return; // what the real function does with null is nothing
+fn release(released: Release, at: Call) {
+    if released.block == 0 {
+        return;
     }
-    let (Some(real), can_record) = target(function) else {
+    let (Some(real), can_record) = target(Function::Free) else {
         return;
     };
     if let Some(lane) = lane(can_record) {
-        heap::released(lane, block, size, family, at);
+        heap::released(lane, released, at);
     }
-    // SAFETY: the libc's `free`, or another that stands in for it; the block is our caller's to release.
-    unsafe { call(real, [block, 0, 0]) };
+    // SAFETY: as in `free_hook`.
+    unsafe { free_by(real, released.block) };
 }
 
 extern "C" fn realloc_hook(block: usize, size: usize, pc: usize, sp: usize) -> usize {

@@ -267,8 +267,8 @@ impl Image {
         if self.has_ended() {
             return 0;
         }
-        let three_quarters = capacity.wrapping_sub(capacity / 4);
-        three_quarters.min(OUTPUT.records_in_frame())
+        let most = capacity.wrapping_sub(capacity / 8);
+        most.min(OUTPUT.records_in_frame())
     }
 
     /// Whether lanes can lie in the output file.

@@ -109,12 +109,6 @@ impl Lane {
     /// Puts one event into the trace.
     #[inline(never)]
     pub(crate) fn append(&self, event: Event) {
-        self.append_inline(event);
-    }
-
-    /// The same, for the two hooks that nearly all calls go through.
-    #[inline(always)]
-    pub(crate) fn append_inline(&self, event: Event) {
         let time = self.time();
         if let Some(position) = self.ring.reserve(self.limit.load(Relaxed)) {
             // The slot is reserved before the number is taken: so a flusher that sees the number taken sees that
@@ -125,23 +119,69 @@ impl Lane {
         }
     }
 
-    /// Fills a reserved slot.
+    /// The same for the usual case, without a call of anything: the two hooks that nearly all calls go through need no stack
+    /// then.
     #[inline(always)]
+    pub(crate) fn append_quickly(&self, event: Event) -> Quick {
+        let left = self.until_clock.load(Relaxed);
+        if left == 0 {
+            return Quick::NotBegun;
+        }
+        let Some(position) = self.ring.reserve(self.limit.load(Relaxed)) else {
+            return Quick::NotBegun;
+        };
+        self.until_clock.store(left.wrapping_sub(1), Relaxed);
+        let number = sequence::take(1);
+        if self.is_far(number) {
+            return Quick::Begun { position, number };
+        }
+        self.slot(position)
+            .commit(event.words(number, self.last_time()));
+        if self.ring.was_passed(position) {
+            return Quick::Begun { position, number };
+        }
+        Quick::Done
+    }
+
+    /// Ends what `append_quickly` has begun.
+    pub(crate) fn finish(&self, event: Event, position: u32, number: u64) {
+        if self.ring.was_passed(position) {
+            flush::append_again(self, position, event, number);
+        } else {
+            flush::refill_after_rebase(self, position, event, number);
+        }
+    }
+
+    /// Fills a reserved slot.
     pub(crate) fn fill(&self, position: u32, event: Event, number: u64, time: Time) {
-        let base = self.base_number.load(Relaxed);
-        if number.wrapping_sub(base).wrapping_add(MOST_DISTANCE) >= MOST_DISTANCE.wrapping_mul(2) {
+        if self.is_far(number) {
             flush::refill_after_rebase(self, position, event, number);
             return;
         }
-        self.ring
-            .commit(self.slots(), position, event.words(number, time));
+        self.slot(position).commit(event.words(number, time));
         if self.ring.was_passed(position) {
             flush::append_again(self, position, event, number);
         }
     }
 
-    /// The time field for the next record.
+    /// Whether the number is too far from the lane's base to be told by its low half.
     #[inline(always)]
+    fn is_far(&self, number: u64) -> bool {
+        let base = self.base_number.load(Relaxed);
+        number.wrapping_sub(base).wrapping_add(MOST_DISTANCE) >= MOST_DISTANCE.wrapping_mul(2)
+    }
+
+    /// The slot at a position that was reserved.
+    #[inline(always)]
+    fn slot(&self, position: u32) -> &Slot {
+        let index = position & self.capacity.load(Relaxed).wrapping_sub(1);
+        let slot = self.slots.load(Relaxed).wrapping_add(index as usize);
+        // SAFETY: a lane without memory has the limit 0 and reserves nothing, so the slots are there, as in `slots`, and the
+        // index is below their number.
+        unsafe { &*slot }
+    }
+
+    /// The time field for the next record.
     fn time(&self) -> Time {
         let left = self.until_clock.load(Relaxed);
         if left == 0 {
@@ -173,7 +213,8 @@ impl Lane {
         }
         // Where the ring could not be emptied the time stands still at the end of what the field holds.
         let milliseconds = u16::try_from(passed).unwrap_or(u16::MAX);
-        let before = self.now.swap(u32::from(milliseconds), Relaxed);
+        let before = self.now.load(Relaxed); // the owner's alone, which spares the bus lock of an exchange
+        self.now.store(u32::from(milliseconds), Relaxed);
         let budget = if u32::from(milliseconds) == before {
             self.clock_budget
                 .load(Relaxed)
@@ -237,16 +278,31 @@ impl Lane {
     }
 }
 
+/// How far `Lane::append_quickly` came.
+#[derive(Clone, Copy)]
+pub(crate) enum Quick {
+    Done,
+    /// Nothing is done: `Lane::append` is to do it.
+    NotBegun,
+    /// A slot and a number are taken: `Lane::finish` is to do the rest.
+    Begun {
+        position: u32,
+        number: u64,
+    },
+}
+
 /// This thread's lane, if recording is on.
 #[inline]
 pub(crate) fn current() -> Option<&'static Lane> {
-    let word = crate::arch::thread_word();
-    if word == 0 {
-        return image::attach();
-    }
+    own().or_else(image::attach)
+}
+
+/// This thread's lane, if it has one.
+#[inline(always)]
+pub(crate) fn own() -> Option<&'static Lane> {
+    let lane = core::ptr::with_exposed_provenance::<Lane>(crate::arch::thread_word());
     // SAFETY: the word of a thread is 0 or the address of a lane, stored by `set_current`; lanes are never unmapped.
-    let lane: &'static Lane = unsafe { &*core::ptr::with_exposed_provenance(word) };
-    Some(lane)
+    unsafe { lane.as_ref() }
 }
 
 /// Makes `lane` this thread's.

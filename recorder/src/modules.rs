@@ -59,6 +59,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
+    #[inline(always)]
     fn holds(&self, pc: usize) -> bool {
         (self.start.load(Relaxed)..self.end.load(Relaxed)).contains(&pc)
     }
@@ -74,19 +75,19 @@ impl Cache {
 }
 
 /// Lowest mapped address of the module that holds `pc`; 0 = none known.
-#[inline(always)]
 pub(crate) fn base_of(lane: &Lane, pc: usize) -> u64 {
-    let Some(image) = image::current() else {
-        return 0;
-    };
-    let (table, cache) = (&image.modules, &lane.cache);
-    if cache.holds(pc) && cache.version.load(Relaxed) == table.version.load(Relaxed) {
-        let base = cache.base.load(Relaxed);
-        if base != 0 {
-            return base as u64;
-        }
-    }
-    table.look_up(lane, pc) as u64
+    known_base_of(lane, pc)
+        .or_else(|| Some(image::current()?.modules.look_up(lane, pc) as u64))
+        .unwrap_or(0)
+}
+
+/// The same, if it is the module that the thread looked up last.
+#[inline(always)]
+pub(crate) fn known_base_of(lane: &Lane, pc: usize) -> Option<u64> {
+    let (table, cache) = (&image::current()?.modules, &lane.cache);
+    let is_known = cache.holds(pc) && cache.version.load(Relaxed) == table.version.load(Relaxed);
+    let base = cache.base.load(Relaxed) as u64;
+    (is_known && base != 0).then_some(base)
 }
 
 /// The range of the module that holds `address`, if it is known.

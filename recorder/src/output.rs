@@ -51,10 +51,11 @@ pub(crate) static OUTPUT: Output = Output {
     inode: AtomicU64::new(0),
 };
 
-/// Records in a frame that one write to a pipe takes whole.
-const RECORDS_IN_PIPE_FRAME: u32 = 100;
+/// Records in a frame that one write to a pipe takes whole, with room left in the page for the frame of the last record: the
+/// kernel puts that one there where the pipe is full, and what was dropped is told.
+const RECORDS_IN_PIPE_FRAME: u32 = 96;
 const _: () = assert!(
-    Header::SIZE + RECORDS_IN_PIPE_FRAME as usize * Record::SIZE + TRAILER_SIZE
+    2 * (Header::SIZE + TRAILER_SIZE) + (RECORDS_IN_PIPE_FRAME as usize + 1) * Record::SIZE
         <= heapwire_format::PIPE_FRAME
 );
 
@@ -231,40 +232,93 @@ fn high_number() -> i32 {
     i32::try_from(limit.saturating_sub(20)).unwrap_or(3).max(3)
 }
 
-/// Writes the slots of `span` as one frame. What cannot be written is counted as lost.
+/// Writes the first slots of `span` as one frame and says how many they were. What cannot be written is counted as lost.
 ///
 /// With the lane's lock, and with all signals blocked; `mask` is the program's own mask.
-pub(crate) fn write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) {
-    if !try_write_frame(image, lane, span, mask) {
+pub(crate) fn write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> Span {
+    try_write_frame(image, lane, span, mask).unwrap_or_else(|| {
         image.lose(span.count);
-    }
+        span
+    })
 }
 
-fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> bool {
+fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> Option<Span> {
     let kind = OUTPUT.kind();
     if kind == Kind::Closed {
-        return false;
+        return None;
     }
     // Before the size: another thread may append lanes in between, and the file is no shorter for it.
     let floor = image.file_floor.load(Acquire); // pairs with `map_in_file`, which has written them
     let Some(status) = OUTPUT.check().or_else(|| OUTPUT.recover(image)) else {
         image.give_up();
-        return false;
+        return None;
     };
     if kind == Kind::File && status.size < floor {
         image.file_shrank();
-        return false;
+        return None;
     }
     let slots = lane.slots();
-    let header = header(image, lane, slots, span, kind).encode();
-    let number = u32::from_le_bytes([header[24], header[25], header[26], header[27]]);
-    let end = trailer(number);
+    let cut = match kind {
+        Kind::File | Kind::Shared => Cut::aligned(status.size, span.count, lane.capacity()),
+        _ => Cut::whole(span.count),
+    };
+    let span = Span {
+        count: cut.records,
+        ..span
+    };
+    let header = header(image, lane, slots, span, kind);
+    let end = trailer(header.frame);
+    let mut padded = [0; Header::SIZE.wrapping_add(Record::SIZE)];
+    let header = Header {
+        header_length: header.header_length.wrapping_add(cut.padding),
+        ..header
+    };
+    let (bytes, _) = padded.split_first_chunk_mut()?;
+    *bytes = header.encode();
     let (first, second) = pieces(slots, span);
-    let whole = [piece(&header), first, second, piece(&end)];
-    match kind {
-        Kind::Terminal | Kind::Socket => image.stream.write(&whole, kind, mask),
-        Kind::Pipe => write_pipe(image, &whole, mask),
-        _ => write_file(&whole, mask),
+    let header = padded.get(..usize::from(header.header_length))?;
+    let frame = [piece(header), first, second, piece(&end)];
+    let is_written = match kind {
+        Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, mask),
+        Kind::Pipe => write_pipe(image, &frame, mask),
+        _ => write_file(&frame, mask),
+    };
+    is_written.then_some(span)
+}
+
+/// How much of a lane a frame takes.
+///
+/// A file takes a block that starts where the kernel's large pages do at two thirds of the time of one that does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    records: u32,
+    /// Bytes that the header is longer, so that the frame ends where it should.
+    padding: u16,
+}
+
+impl Cut {
+    const fn whole(records: u32) -> Self {
+        Self {
+            records,
+            padding: 0,
+        }
+    }
+
+    /// At most `count` records, so that a file of `size` bytes then ends at the end of a block, if that is in reach. A block is
+    /// what a lane of `capacity` slots, a power of two, can fill.
+    fn aligned(size: u64, count: u32, capacity: u32) -> Self {
+        const FIXED: u64 = (Header::SIZE + TRAILER_SIZE) as u64;
+        const RECORD: u64 = Record::SIZE as u64;
+        let block = u64::from(capacity).wrapping_mul(32);
+        let reach = size
+            .wrapping_add(FIXED)
+            .wrapping_add(u64::from(count).wrapping_mul(RECORD));
+        let end = reach & !block.wrapping_sub(1);
+        let room = end.wrapping_sub(size).wrapping_sub(FIXED).cast_signed();
+        match (u32::try_from(room / 40), u16::try_from(room % 40)) {
+            (Ok(records), Ok(padding)) if records != 0 => Self { records, padding },
+            _ => Self::whole(count),
+        }
     }
 }
 
@@ -445,5 +499,35 @@ impl Patience {
         let first = self.end == 0;
         self.end = u64::MAX;
         first
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Cut;
+
+    /// Where the file ends after a frame that is cut as `cut` says.
+    fn end(size: u64, cut: Cut) -> u64 {
+        size + 80 + u64::from(cut.padding) + u64::from(cut.records) * 40 + 4
+    }
+
+    #[test]
+    fn a_full_lane_ends_its_frame_at_a_block() {
+        for capacity in [128u32, 512, 1024] {
+            let (count, block) = (capacity - capacity / 8, u64::from(capacity) * 32);
+            for size in (0..3 * block).step_by(4) {
+                let cut = Cut::aligned(size, count, capacity);
+                assert!(cut.records <= count && cut.padding < 40);
+                assert!(end(size, cut).is_multiple_of(block), "{size} {cut:?}");
+            }
+            let cut = Cut::aligned(7 * block, count, capacity);
+            assert_eq!(end(7 * block, cut), 8 * block);
+        }
+    }
+
+    #[test]
+    fn what_reaches_no_block_is_written_whole() {
+        assert_eq!(Cut::aligned(100, 20, 1024), Cut::whole(20));
+        assert_eq!(Cut::aligned(u64::MAX - 5, 20, 1024), Cut::whole(20));
     }
 }

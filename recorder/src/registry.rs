@@ -37,7 +37,7 @@ const FILE_CHUNKS: [Shape; 4] = [
         slots: 128,
     },
 ];
-/// The same for pipes, sockets and terminals: a lane is a frame, and a quarter for handlers.
+/// The same for pipes, sockets and terminals: a lane is a frame, and the rest is for handlers.
 const PIPE_CHUNKS: [Shape; 2] = [
     Shape {
         lanes: 4,

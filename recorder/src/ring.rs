@@ -43,7 +43,7 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn head(&self) -> u64 {
         let [head, ..] = &self.0;
-        u64::from_le(head.load(Acquire)) // pairs with the Release in `Ring::commit`
+        u64::from_le(head.load(Acquire)) // pairs with the Release in `commit`
     }
 
     /// The record's bytes, for a sum over them. With the lock.
@@ -54,6 +54,16 @@ impl Slot {
             *to = word.load(Relaxed).to_ne_bytes(); // committed: ordered by the Acquire in `head`
         }
         bytes
+    }
+
+    /// Fills the slot, which is reserved; from here on it is part of the trace.
+    #[inline(always)]
+    pub(crate) fn commit(&self, [first, others @ ..]: [u64; WORDS]) {
+        let Self([head, rest @ ..]) = self;
+        for (to, word) in rest.iter().zip(others) {
+            to.store(word.to_le(), Relaxed); // published by the head word
+        }
+        head.store(first.to_le(), Release); // pairs with the Acquire in `head`
     }
 
     fn clear(&self) {
@@ -112,19 +122,6 @@ impl Ring {
                 return Some(head);
             }
         }
-    }
-
-    /// Fills the reserved slot at `position`; from here on it is part of the trace.
-    #[inline(always)]
-    pub(crate) fn commit(&self, slots: &[Slot], position: u32, words: [u64; WORDS]) {
-        let Some(Slot([head, rest @ ..])) = slot(slots, position) else {
-            return;
-        };
-        let [first, others @ ..] = words;
-        for (to, word) in rest.iter().zip(others) {
-            to.store(word.to_le(), Relaxed); // published by the head word
-        }
-        head.store(first.to_le(), Release); // pairs with the Acquire in `Slot::head`
     }
 
     /// Whether a flush of our own thread went past `position` before it was committed.
@@ -221,7 +218,7 @@ pub(crate) fn slot(slots: &[Slot], position: u32) -> Option<&Slot> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Ring, Slot, Span};
+    use super::{Ring, Slot, Span, slot};
 
     fn slots(count: usize) -> Vec<Slot> {
         (0..count).map(|_| Slot::new()).collect()
@@ -232,7 +229,7 @@ mod tests {
         let (ring, slots) = (Ring::new(), slots(4));
         for value in 1..=10u64 {
             let position = ring.reserve(4).unwrap();
-            ring.commit(&slots, position, [value; 5]);
+            slot(&slots, position).unwrap().commit([value; 5]);
             let span = ring.committed(&slots, 9);
             assert_eq!(span.count, 1);
             assert_eq!(slots[span.from as usize % 4].words(), [value; 5]);
@@ -257,7 +254,7 @@ mod tests {
         let (ring, slots) = (Ring::new(), slots(4));
         let hole = ring.reserve(4).unwrap();
         let after = ring.reserve(4).unwrap();
-        ring.commit(&slots, after, [7; 5]);
+        slot(&slots, after).unwrap().commit([7; 5]);
         assert_eq!(
             ring.committed(&slots, 4),
             Span {
@@ -275,7 +272,7 @@ mod tests {
             }
         );
         // The interrupted hook comes back, commits, and takes its slot back: it must not look valid a lap later.
-        ring.commit(&slots, hole, [8; 5]);
+        slot(&slots, hole).unwrap().commit([8; 5]);
         ring.take_back(&slots, hole);
         ring.release(
             &slots,
@@ -297,7 +294,7 @@ mod tests {
         ring.tail = (u32::MAX - 1).into();
         for value in 1..9 {
             let position = ring.reserve(4).unwrap();
-            ring.commit(&slots, position, [value; 5]);
+            slot(&slots, position).unwrap().commit([value; 5]);
             if value % 2 == 0 {
                 let span = ring.committed(&slots, 4);
                 assert_eq!(span.count, 2);
@@ -321,7 +318,7 @@ mod tests {
 /// weakened: `commit` or `Slot::head`, `release` or `reserve`, `unlock` or `try_lock` made Relaxed.
 #[cfg(all(test, loom))]
 mod models {
-    use super::{Ring, Slot};
+    use super::{Ring, Slot, slot};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -363,7 +360,9 @@ mod models {
             for _ in 0..3u64 {
                 match ring.reserve(2) {
                     Some(position) => {
-                        ring.commit(slots, position, [u64::from(position) + 1; 5]);
+                        slot(slots, position)
+                            .unwrap()
+                            .commit([u64::from(position) + 1; 5]);
                     }
                     None => lost += 1,
                 }
@@ -381,7 +380,7 @@ mod models {
             let shared = setup(2);
             let (ring, slots) = &*shared;
             let position = ring.reserve(2).unwrap();
-            ring.commit(slots, position, [1; 5]);
+            slot(slots, position).unwrap().commit([1; 5]);
             let handles: Vec<_> = [2, 3]
                 .map(|tid| {
                     let shared = Arc::clone(&shared);
@@ -415,7 +414,9 @@ mod models {
             thread::spawn(move || {
                 let (ring, slots) = &*dead;
                 let position = ring.reserve(2).unwrap();
-                ring.commit(slots, position, [u64::from(position) + 1; 5]);
+                slot(slots, position)
+                    .unwrap()
+                    .commit([u64::from(position) + 1; 5]);
             })
             .join()
             .unwrap();
@@ -428,7 +429,9 @@ mod models {
             let mut seen = 0;
             drain(ring, slots, 3, &mut seen);
             if let Some(position) = ring.reserve(2) {
-                ring.commit(slots, position, [u64::from(position) + 1; 5]);
+                slot(slots, position)
+                    .unwrap()
+                    .commit([u64::from(position) + 1; 5]);
             }
             flusher.join().unwrap();
             drain(ring, slots, 3, &mut seen);

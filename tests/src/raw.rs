@@ -85,8 +85,8 @@ impl Raw {
 
     fn frame(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
         let header = bytes.get(at..at + HEADER)?;
-        let payload = word(header, 16) as usize;
-        let end = at + HEADER + payload;
+        let begin = at + usize::from(u16::from_le_bytes([header[10], header[11]]));
+        let end = begin + word(header, 16) as usize;
         let trailer = word(bytes.get(end..end + 4)?, 0);
         if trailer != 0x5457_4821 ^ word(header, 24) {
             self.torn += 1;
@@ -98,17 +98,17 @@ impl Raw {
         match header[12] {
             1 => {
                 self.frames += 1;
-                self.frame_bytes += HEADER + payload + 4;
-                self.slot_bytes += payload;
-                let (records, _) = bytes[at + HEADER..end].as_chunks::<RECORD>();
+                self.frame_bytes += end + 4 - at;
+                self.slot_bytes += end - begin;
+                let (records, _) = bytes[begin..end].as_chunks::<RECORD>();
                 records
                     .iter()
                     .for_each(|record| self.record(stream, tid, record));
             }
-            3 => self.lanes(&bytes[..end], at + HEADER),
+            3 => self.lanes(&bytes[..end], begin),
             _ => {}
         }
-        Some(HEADER + payload + 4)
+        Some(end + 4 - at)
     }
 
     fn lanes(&mut self, bytes: &[u8], payload: usize) {
