@@ -7,7 +7,7 @@
 use crate::event::{Event, Time};
 use crate::lane::Lane;
 use crate::modules;
-use crate::ring::Slot;
+use crate::ring::{Slot, slot};
 use heapwire_format::Record;
 
 /// Most events that are kept; the rest are counted.
@@ -28,10 +28,9 @@ pub(crate) fn keeps(lane: &Lane, event: Event) -> bool {
     if !core::ptr::eq(lane, &raw const LANE) {
         return false;
     }
-    match LANE.ring.reserve(KEPT) {
-        Some(position) => LANE
-            .ring
-            .commit(&EVENTS, position, event.words(0, Time::default())),
+    let place = LANE.ring.reserve(KEPT);
+    match place.and_then(|position| slot(&EVENTS, position)) {
+        Some(slot) => slot.commit(event.words(0, Time::default())),
         None => crate::image::count_early(),
     }
     true
