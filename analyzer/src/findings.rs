@@ -1,11 +1,12 @@
 //! Assembles the report: what the replays came to, with names for sites and times since the begin.
 
+use crate::bypass::Bypass;
 use crate::declare::ProcessDeclaration;
 use crate::images::{Image, Images, Start};
 use crate::mismatch::{self, Verdict};
 use crate::naming::{Names, hex_address};
 use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
-use crate::report::{self, Fault, FaultKind, Report};
+use crate::report::{self, Doubt, Fault, FaultKind, Report};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::Trace;
 use crate::{symbols, warnings};
@@ -173,6 +174,7 @@ impl Teller<'_> {
         let declaration = image.declaration.as_ref();
         let end = End::of(image);
         let shown = sites_of(outcome);
+        let bypass = Bypass::of(image);
         let command = declaration
             .map(|it| it.arguments.clone())
             .filter(|arguments| !arguments.is_empty());
@@ -207,7 +209,7 @@ impl Teller<'_> {
             errors: outcome
                 .faults
                 .iter()
-                .filter_map(|it| self.fault(it))
+                .filter_map(|it| self.fault(it, &bypass))
                 .collect(),
             temporaries: self.rows(&outcome.temporaries(), Self::temporary),
         }
@@ -244,15 +246,23 @@ impl Teller<'_> {
     }
 
     /// The fault, unless the names of its calls say that it is none.
-    fn fault(&self, fault: &RawFault) -> Option<Fault> {
+    fn fault(&self, fault: &RawFault, bypass: &Bypass) -> Option<Fault> {
         let verdict = self.verdict(fault);
+        let doubt = if !fault.is_whole {
+            Some(Doubt::MissingRecords)
+        } else if verdict == Verdict::Unsure {
+            Some(Doubt::NamelessCall)
+        } else {
+            bypass.explains(fault).then_some(Doubt::UnseenAllocations)
+        };
         (verdict != Verdict::NoFault).then(|| Fault {
             kind: match fault.wrong {
                 Wrong::Double => FaultKind::DoubleFree,
                 Wrong::Invalid => FaultKind::InvalidFree,
                 Wrong::Mismatched => FaultKind::MismatchedFree,
             },
-            certain: fault.is_certain && verdict == Verdict::Fault,
+            certain: doubt.is_none(),
+            doubt,
             address: hex_address(fault.address),
             size: fault.size,
             thread: thread(fault.at),

@@ -7,6 +7,7 @@
 
 pub mod address;
 mod blocks;
+mod bypass;
 mod declare;
 mod dump;
 mod findings;

@@ -1,5 +1,6 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
+use crate::bypass::Bypass;
 use crate::findings::{End, is_lower_bound, saturating_sum};
 use crate::images::{Image, Start};
 use crate::report::Warning;
@@ -201,6 +202,16 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
         format!(
             "{} handed out again without a release in between; the earlier block counts as released.",
             counted(unseen, "address was", "addresses were")
+        ),
+    );
+    let past = saturating_sum(images.iter().map(|it| Bypass::of(it).releases));
+    add(
+        warnings,
+        "unseen-allocations",
+        past,
+        format!(
+            "{} released without having been handed out where it could be seen, and the program went on: it also calls the allocator past the recorder (RTLD_DEEPBIND, __libc_malloc, functions of the allocator's own).",
+            counted(past, "block was", "blocks were")
         ),
     );
     let copies = saturating_sum(images.iter().map(|it| it.differing_copies));

@@ -82,6 +82,9 @@ fn stand_in(function: Function) -> Function {
 }
 
 fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call) {
+    if lane.helped.is_resize(call.pc, call.sp) {
+        return;
+    }
     let at = heap::Call {
         pc: call.pc,
         sp: call.sp,

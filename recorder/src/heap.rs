@@ -62,6 +62,10 @@ fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
             ..
         }) => (size, flag::HELPED, pc),
         Some(Note {
+            purpose: Purpose::Resize,
+            ..
+        }) => return,
+        Some(Note {
             purpose:
                 Purpose::Allocate {
                     size,
@@ -175,7 +179,7 @@ pub(crate) fn finish_release(
 #[cold]
 #[inline(never)]
 fn is_recorded_outside(lane: &Lane, block: usize, call: Call) -> bool {
-    lane.helped.takes_release(block, call.sp)
+    lane.helped.takes_release(block, call.sp) || lane.helped.is_resize(call.pc, call.sp)
 }
 
 /// A `realloc` in progress: its first half is recorded.
@@ -208,6 +212,32 @@ pub(crate) fn resizing(lane: &Lane, block: usize, size: usize, call: Call) -> Re
     };
     resizing.append(lane, Op::REALLOC_OLD, block);
     resizing
+}
+
+/// What was noted before a `realloc` by an allocator that may call others for it.
+pub(crate) struct Inner {
+    outer: Option<Note>,
+}
+
+impl Inner {
+    /// Notes that calls out of the code from `low` to `high` are not the program's, until `end`.
+    pub(crate) fn begin(lane: &Lane, (low, high): (usize, usize), call: Call) -> Self {
+        let outer = lane.helped.get();
+        lane.helped.set(Some(Note {
+            sp: call.sp,
+            pc: call.pc,
+            purpose: Purpose::Resize,
+            low,
+            high,
+            taken: 0,
+            inner: 0,
+        }));
+        Self { outer }
+    }
+
+    pub(crate) fn end(self, lane: &Lane) {
+        lane.helped.set(self.outer);
+    }
 }
 
 impl Resizing {

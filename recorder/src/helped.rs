@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     Help,
     /// Block `ptr` is being released, and that is recorded.
     Release { ptr: usize },
+    /// A block is being resized by an allocator that may call `malloc` and `free` for that: those calls are its own.
+    Resize,
 }
 
 /// What the hook outside leaves for the hook inside.
@@ -51,7 +53,7 @@ pub(crate) struct Helped {
     high: AtomicUsize,
     /// Size, or block.
     value: AtomicUsize,
-    /// 0 help, 1 release, 2 allocate, 3 allocate on behalf of the caller; the family above.
+    /// 0 help, 1 release, 2 allocate, 3 allocate on behalf of the caller, 4 resize; the family above.
     kind: AtomicU32,
     taken: AtomicUsize,
     inner: AtomicUsize,
@@ -61,6 +63,7 @@ const HELP: u32 = 0;
 const RELEASE: u32 = 1;
 const ALLOCATE: u32 = 2;
 const ALLOCATE_HELPED: u32 = 3;
+const RESIZE: u32 = 4;
 
 /// In the place of a block: the call failed. 0 is that there was no call.
 const FAILURE: usize = 1;
@@ -96,6 +99,14 @@ impl Helped {
         (is_inside || (sp < note.sp && pc == crate::forwarded())).then_some(note)
     }
 
+    /// Whether a hook entered with `sp`, which returns to `pc`, was called by the `realloc` that it is below.
+    pub(crate) fn is_resize(&self, pc: usize, sp: usize) -> bool {
+        self.is_above(sp)
+            && self
+                .for_call(pc, sp)
+                .is_some_and(|note| note.purpose == Purpose::Resize)
+    }
+
     pub(crate) fn get(&self) -> Option<Note> {
         let sp = self.sp.load(Relaxed);
         if sp == 0 {
@@ -106,6 +117,7 @@ impl Helped {
         let purpose = match u32::from(low_kind) {
             HELP => Purpose::Help,
             RELEASE => Purpose::Release { ptr: value },
+            RESIZE => Purpose::Resize,
             which => Purpose::Allocate {
                 size: value,
                 family: Family::from_flags(family),
@@ -130,6 +142,7 @@ impl Helped {
         let (kind, value) = match note.purpose {
             Purpose::Help => (HELP, 0),
             Purpose::Release { ptr } => (RELEASE, ptr),
+            Purpose::Resize => (RESIZE, 0),
             Purpose::Allocate {
                 size,
                 family,
@@ -216,6 +229,7 @@ mod tests {
             NOTE.purpose,
             Purpose::Help,
             Purpose::Release { ptr: 7 },
+            Purpose::Resize,
             Purpose::Allocate {
                 size: 0,
                 family: Family::Malloc,

@@ -7,7 +7,7 @@ use crate::arch::entry;
 use crate::function::Function;
 use crate::heap::{self, Call, NO_SIZE, Release};
 use crate::lane::{self, Lane, Quick};
-use crate::{early, image, next};
+use crate::{early, image, modules, next};
 use heapwire_format::Family;
 
 entry!(malloc, 1, malloc_hook);
@@ -240,11 +240,18 @@ fn resize(block: usize, size: usize, at: Call) -> usize {
         return 0;
     };
     let lane = lane(can_record);
+    let lane = lane.filter(|lane| !lane.helped.is_resize(at.pc, at.sp));
     let resizing = lane
         .filter(|_| block != 0)
         .map(|lane| (lane, heap::resizing(lane, block, size, at)));
+    let inner = lane
+        .filter(|_| next::resizes_by_name())
+        .and_then(|lane| Some((lane, heap::Inner::begin(lane, modules::range_of(real)?, at))));
     // SAFETY: the libc's `realloc`, or another that stands in for it; the block is our caller's.
     let result = unsafe { call(real, [block, size, 0]) };
+    if let Some((lane, inner)) = inner {
+        inner.end(lane);
+    }
     match (resizing, lane) {
         (Some((lane, resizing)), _) => resizing.done(lane, result),
         (None, Some(lane)) => heap::allocated(lane, result, size, at),

@@ -53,6 +53,14 @@ pub(crate) fn are_operators_replaced() -> bool {
     ARE_OPERATORS_REPLACED.load(Relaxed) != 0 // stored before any hook knows where to forward to
 }
 
+/// Not 0 if the next `realloc` may call the next `malloc` and `free` by their names, that is to say, through us.
+static RESIZES_BY_NAME: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether `realloc` may call `malloc` and `free` through us. The GNU libc's own does not.
+pub(crate) fn resizes_by_name() -> bool {
+    RESIZES_BY_NAME.load(Relaxed) != 0 // stored before any hook knows where to forward to
+}
+
 /// The address of the next definition if it is known already.
 #[inline]
 pub(crate) fn known(function: Function) -> Option<usize> {
@@ -84,6 +92,8 @@ pub(crate) fn look_up_all() {
                 .iter()
                 .any(|one| tables.find(one.name()).is_some())
         });
+    let is_libcs = definer(Function::Realloc, ours) == definer(Function::GnuLibcVersion, ours);
+    RESIZES_BY_NAME.store(usize::from(!is_libcs), Relaxed);
     let are_foreign = are_operators_foreign(ours);
     ARE_OPERATORS_REPLACED.store(usize::from(replaced || are_foreign), Relaxed);
     // The kernel's own, in the library that it maps into every process: the program may have a `clock_gettime` of its
@@ -108,10 +118,9 @@ pub(crate) fn find_now(function: Function) -> Option<usize> {
 
 /// Path of the module that `malloc` is forwarded to, as the loader has it, copied into `room`.
 pub(crate) fn allocator_path(room: &mut [u8]) -> Option<&[u8]> {
-    let name = Function::Malloc.name();
-    let (_, entry) = entries(our_entry()?)
-        .skip(1)
-        .find(|(_, entry)| Tables::of(entry).is_some_and(|tables| tables.find(name).is_some()))?;
+    let at = definer(Function::Malloc, our_entry()?)?;
+    // SAFETY: an entry of the loader's list.
+    let entry: Entry = unsafe { peek(at) };
     copy_text(entry.name, room)
 }
 
@@ -219,6 +228,15 @@ fn our_entry() -> Option<usize> {
     let own = arch::own_dynamic_section();
     entries(first_entry())
         .find(|(_, entry)| entry.dynamic == own)
+        .map(|(at, _)| at)
+}
+
+/// The entry of the module that holds the next definition.
+fn definer(function: Function, ours: usize) -> Option<usize> {
+    let is_there = |entry: &Entry| Tables::of(entry)?.find(function.name());
+    entries(ours)
+        .skip(1)
+        .find(|(_, entry)| is_there(entry).is_some())
         .map(|(at, _)| at)
 }
 

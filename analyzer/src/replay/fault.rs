@@ -11,12 +11,29 @@ pub(crate) enum Wrong {
     Mismatched,
 }
 
+/// What was released wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// What no allocator hands out: the address is crooked.
+    Crooked,
+    /// An address where a block was, or inside one.
+    Known,
+    /// An address of which nothing is known: never handed out, or handed out past the recorder.
+    Stranger,
+}
+
 /// One wrong release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawFault {
     pub(crate) wrong: Wrong,
+    /// Number of the record.
+    pub(crate) number: u64,
     /// Nothing is missing that could explain it.
-    pub(crate) is_certain: bool,
+    pub(crate) is_whole: bool,
+    /// What the address was to those who look at the blocks.
+    pub(crate) target: Target,
+    /// The thread made no further call. Known at the end.
+    pub(crate) is_last: bool,
     pub(crate) address: u64,
     /// Requested bytes of the block, where one was meant.
     pub(crate) size: Option<u64>,

@@ -13,7 +13,7 @@ mod threads;
 mod timeline;
 mod usage;
 
-pub(crate) use fault::{RawFault, Wrong};
+pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use heap::{Block, Moment};
 pub(crate) use outcome::{Outcome, SiteRow};
 
@@ -104,6 +104,8 @@ pub(crate) struct Replay {
     timeline: Timeline,
     counts: Counts,
     faults: Vec<RawFault>,
+    /// The process that this one was forked from calls the allocator past the recorder.
+    inherits_bypass: bool,
     ending: Ending,
     forked: Vec<u64>,
     /// A module whose text has not all come yet.
@@ -124,6 +126,7 @@ impl Replay {
             timeline: Timeline::new(beginning.clock),
             counts: Counts::default(),
             faults: Vec::new(),
+            inherits_bypass: false,
             ending: Ending::default(),
             forked: Vec::new(),
             declaring: None,
@@ -160,6 +163,10 @@ impl Replay {
                 Code::new(beginning.machine)
             },
             heap,
+            // Whatever it released before the fork, it went on.
+            inherits_bypass: self.inherits_bypass
+                || self.counts.unseen_releases > 0
+                || self.faults.iter().any(|it| it.target == Target::Stranger),
             counts: Counts {
                 inherited_blocks,
                 inherited_bytes,
@@ -218,6 +225,9 @@ impl Replay {
             Op::REALLOC_FREED => self.free_by_realloc(event, at),
             _ => self.counts.failed += 1,
         }
+        if !self.faults.is_empty() {
+            self.threads.get(event.tid).last_call = event.number;
+        }
         self.timeline.note(event.clock, self.usage.live_bytes);
     }
 
@@ -245,9 +255,9 @@ impl Replay {
                 self.check_family(event, at, &block);
                 self.end_block(&block);
             }
-            Err(Some(before)) => self.double_free(address, at, before),
+            Err(Some(before)) => self.double_free(event, at, before),
             Err(None) => {
-                if self.is_earlier(address, at) {
+                if self.is_earlier(event, at) {
                     self.counts.earlier_releases += 1;
                     self.heap.release_earlier(address, event.number, at);
                 }
@@ -270,9 +280,9 @@ impl Replay {
                 self.check_family(event, at, &block);
                 open.block = Some(block);
             }
-            Err(Some(before)) => self.double_free(address, at, before),
+            Err(Some(before)) => self.double_free(event, at, before),
             Err(None) => {
-                open.is_earlier = self.is_earlier(address, at);
+                open.is_earlier = self.is_earlier(event, at);
                 if open.is_earlier {
                     self.heap.release_earlier(address, event.number, at);
                 }
@@ -359,51 +369,67 @@ impl Replay {
             return;
         }
         self.faults.push(RawFault {
-            wrong: Wrong::Mismatched,
-            is_certain: self.numbers.are_whole_since(block.number),
-            address: event.record.ptr,
             size: Some(block.size),
-            at,
-            first_release: None,
             allocation: Some(block.handed_out),
-            inside: None,
             families: Some((block.family, family, event.record.op)),
+            ..self.fault(Wrong::Mismatched, Target::Known, event, at, block.number)
         });
     }
 
-    fn double_free(&mut self, address: u64, at: Moment, before: Released) {
+    fn double_free(&mut self, event: &Event, at: Moment, before: Released) {
         self.faults.push(RawFault {
-            wrong: Wrong::Double,
-            is_certain: self.numbers.are_whole_since(before.number),
-            address,
             size: before.block.map(|(size, _)| size),
-            at,
             first_release: Some(before.released),
             allocation: before.block.map(|(_, handed_out)| handed_out),
-            inside: None,
-            families: None,
+            ..self.fault(Wrong::Double, Target::Known, event, at, before.number)
         });
     }
 
     /// Whether a release of an address that nothing is known of is one of a block older than the recording. If
     /// it is not, it is an invalid free.
-    fn is_earlier(&mut self, address: u64, at: Moment) -> bool {
+    fn is_earlier(&mut self, event: &Event, at: Moment) -> bool {
+        let address = event.record.ptr;
         let inside = self.heap.containing(address);
+        let target = match inside {
+            _ if !address.is_multiple_of(ALIGNMENT) => Target::Crooked,
+            Some(_) => Target::Known,
+            None => Target::Stranger,
+        };
         let may_be_earlier = self.is_late || !self.numbers.are_whole();
-        if may_be_earlier && inside.is_none() && address.is_multiple_of(ALIGNMENT) {
+        if may_be_earlier && target == Target::Stranger {
             return true;
         }
         self.faults.push(RawFault {
-            wrong: Wrong::Invalid,
-            is_certain: self.numbers.are_whole(),
-            address,
+            allocation: inside.map(|(_, block)| block.handed_out),
+            inside: inside.map(|(begin, block)| (address - begin, block.size)),
+            is_whole: self.numbers.are_whole(),
+            ..self.fault(Wrong::Invalid, target, event, at, 0)
+        });
+        false
+    }
+
+    /// A wrong release that nothing explains which came after record `since`.
+    fn fault(
+        &self,
+        wrong: Wrong,
+        target: Target,
+        event: &Event,
+        at: Moment,
+        since: u64,
+    ) -> RawFault {
+        RawFault {
+            wrong,
+            number: event.number,
+            is_whole: self.numbers.are_whole_since(since),
+            target,
+            is_last: false,
+            address: event.record.ptr,
             size: None,
             at,
             first_release: None,
-            allocation: inside.map(|(_, block)| block.handed_out),
-            inside: inside.map(|(begin, block)| (address - begin, block.size)),
+            allocation: None,
+            inside: None,
             families: None,
-        });
-        false
+        }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Outcome {
     /// Nanoseconds of a step, and most live bytes in each.
     pub(crate) timeline: (u64, Vec<u64>),
     pub(crate) faults: Vec<RawFault>,
+    /// The allocator is called past the recorder, by what this process or the one before the fork was handed.
+    pub(crate) is_bypassed: bool,
     /// Sites that handed out anything; in order of call address, then of first use.
     pub(crate) sites: Vec<SiteRow>,
     /// In order of number; empty unless asked for.
@@ -65,6 +67,11 @@ impl Replay {
     ) -> Outcome {
         self.end_declaring(sites);
         self.numbers.note_taken(taken);
+        // Asked before reallocs in flight are undone: their addresses may rightly be another's by now.
+        let is_bypassed = self.inherits_bypass || self.counts.unseen_releases > 0;
+        for fault in &mut self.faults {
+            fault.is_last = self.threads.get(fault.at.tid).last_call == fault.number;
+        }
         let open: Vec<_> = self.threads.all_open().copied().collect();
         for realloc in &open {
             self.undo(realloc);
@@ -84,6 +91,7 @@ impl Replay {
             peak: self.usage.peak,
             timeline: self.timeline.finish(),
             faults: self.faults,
+            is_bypassed,
             sites: rows,
             blocks,
             threads: self.threads.len(),

@@ -24,6 +24,8 @@ pub(crate) struct Thread {
     pub(crate) open: Vec<OpenRealloc>,
     /// Number of the record that handed the thread its last block.
     pub(crate) last_handed_out: u64,
+    /// Number of the thread's last call, from the first wrong release of any thread on.
+    pub(crate) last_call: u64,
 }
 
 impl Thread {

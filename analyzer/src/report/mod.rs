@@ -226,8 +226,11 @@ pub struct Temporary {
 pub struct Fault {
     /// What was wrong.
     pub kind: FaultKind,
-    /// False where records that are missing could explain it, or a call without a name.
+    /// Whether nothing else explains it.
     pub certain: bool,
+    /// What could explain it, unless it is certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
     /// The address given, as `0x…`.
     pub address: String,
     /// Size of the block that was meant, where known.
@@ -250,6 +253,18 @@ pub struct Fault {
     /// How the block was allocated and released, of a mismatched free: `malloc`, `new`, `new[]` …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub families: Option<Families>,
+}
+
+/// What could explain a wrong release away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doubt {
+    /// Records are missing.
+    MissingRecords,
+    /// A call without a name may be in an operator of the program.
+    NamelessCall,
+    /// The program may have been handed the block past the recorder.
+    UnseenAllocations,
 }
 
 /// The kinds of wrong release.

@@ -9,7 +9,7 @@ fn made() -> Made {
 }
 
 /// A frame of an observer who says how the process with `pid` ended.
-fn observed(pid: u64, status: u64) -> Vec<u8> {
+pub(super) fn observed(pid: u64, status: u64) -> Vec<u8> {
     let frame = MadeFrame { stream: 0, ..FRAME };
     frame.bytes(&record(0xF8, 0, 1, [pid, status, 0, 0]))
 }

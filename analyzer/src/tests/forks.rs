@@ -107,7 +107,10 @@ fn a_double_free_may_have_its_first_release_in_the_parent() {
     let mut parent = Made::new(0xA0);
     parent.malloc(A, 10, 0x10).free(A, 0x20);
     let mut child = parent.child(0xB0);
-    child.free(A, 0x30).free(0x7008, 0x31).end(0);
+    child
+        .free(A, 0x30)
+        .free(0x7008, 0x31)
+        .push(0xF5, 0, [0, 6, 0, 0]); // it dies there
     let report = report([parent.bytes(), child.bytes()]);
     let errors = &report.processes[1].errors;
     let kinds: Vec<_> = errors.iter().map(|it| (it.kind, it.certain)).collect();

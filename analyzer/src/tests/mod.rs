@@ -1,5 +1,6 @@
 //! What a whole analysis says of traces made byte by byte.
 
+mod bypass;
 mod damage;
 mod dump;
 mod ends;

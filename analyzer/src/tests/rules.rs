@@ -146,9 +146,9 @@ fn a_release_after_the_address_was_handed_out_again_is_none() {
 fn a_release_inside_a_block_or_of_nothing_is_invalid() {
     let mut made = made();
     made.malloc(A, 11171, 0x10).free(A + 32, 0x20);
-    made.free(0x5555_0000, 0x30)
-        .heap(REALLOC_OLD, 0, A + 16, 1, 0x40)
-        .end(0);
+    made.heap(REALLOC_OLD, 0, A + 16, 1, 0x40)
+        .free(0x5555_0000, 0x30)
+        .push(0xF5, 0, [0, 6, 0, 0]); // it dies there
     let report = made.report();
     let errors = &only(&report).errors;
     assert!(
@@ -163,7 +163,7 @@ fn a_release_inside_a_block_or_of_nothing_is_invalid() {
             size: 11171,
         })
     };
-    assert_eq!(inside, [at(32), None, at(16)]);
+    assert_eq!(inside, [at(32), at(16), None]);
     assert_eq!(pc(errors[0].allocation.as_ref()), Some("0x400010"));
     let totals = only(&report).totals;
     assert_eq!(

@@ -4,7 +4,7 @@ use super::page::{Ink, Page};
 use super::stack::{Call, Names, split};
 use crate::report::columns::{columns, escape, left};
 use crate::report::format::{bytes, count, counted};
-use crate::report::{Fault, FaultKind, Frame, Moment, Process, Stack};
+use crate::report::{Doubt, Fault, FaultKind, Moment, Process, Stack};
 use std::collections::BTreeMap;
 
 /// One call of a fault: what it did, when, and where.
@@ -80,25 +80,26 @@ fn error(page: &mut Page<'_>, process: &Process, fault: &Fault, times: u64) {
     } else if fault.kind == FaultKind::InvalidFree && fault.allocation.is_none() {
         page.item("no block was handed out at this address");
     }
-    if !fault.certain {
-        page.remark(if has_nameless_side(fault) {
-            "a call without a name may be in an operator of the program, which would explain this"
-        } else {
-            "records are missing that could explain this"
-        });
+    if let Some(doubt) = fault.doubt {
+        page.remark(why(doubt, fault.kind));
     }
     steps(page, process, &taken(page, fault));
 }
 
-/// Whether the call of `malloc` or `free` in a mismatched release has no name.
-fn has_nameless_side(fault: &Fault) -> bool {
-    let is_nameless = |stack: &[Frame]| stack.first().is_none_or(|it| it.function.is_none());
-    let allocation = fault.allocation.as_ref();
-    fault.families.is_some_and(|families| {
-        let is_c = |family: &str| !family.starts_with("new") && !family.starts_with("delete");
-        is_c(families.released) && is_nameless(&fault.stack)
-            || is_c(families.allocated) && allocation.is_some_and(|it| is_nameless(&it.stack))
-    })
+/// What could explain a fault away.
+fn why(doubt: Doubt, kind: FaultKind) -> &'static str {
+    match (doubt, kind) {
+        (Doubt::MissingRecords, _) => "records are missing that could explain this",
+        (Doubt::NamelessCall, _) => {
+            "a call without a name may be in an operator of the program, which would explain this"
+        }
+        (Doubt::UnseenAllocations, FaultKind::InvalidFree) => {
+            "the program went on: the block may have been handed out past the recorder"
+        }
+        (Doubt::UnseenAllocations, _) => {
+            "the program has blocks from past the recorder, and this may be one of them"
+        }
+    }
 }
 
 fn title(fault: &Fault, times: u64) -> String {

@@ -1,8 +1,8 @@
 use super::{Ended, TextOptions, render, render_blocks, render_summary};
 use crate::report::{
-    Block, Families, Fault, FaultKind, Frame, Inside, Leak, LiveBlocks, ModuleCount, Moment, Peak,
-    PeakSite, Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals, TraceSummary,
-    Warning, columns::columns,
+    Block, Doubt, Families, Fault, FaultKind, Frame, Inside, Leak, LiveBlocks, ModuleCount, Moment,
+    Peak, PeakSite, Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals,
+    TraceSummary, Warning, columns::columns,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -49,6 +49,7 @@ fn double_free() -> Fault {
     Fault {
         kind: FaultKind::DoubleFree,
         certain: true,
+        doubt: None,
         address: "0xb6f0a4e8".to_owned(),
         size: Some(48),
         thread: freed.thread,
@@ -358,11 +359,12 @@ fn leaks_of_the_system_alone_are_told_as_such() {
 }
 
 #[test]
-fn a_mismatch_without_a_name_says_what_could_explain_it() {
+fn an_uncertain_error_says_what_could_explain_it() {
     let mut doubtful = process();
     let fault = &mut doubtful.errors[0];
     fault.kind = FaultKind::MismatchedFree;
     fault.certain = false;
+    fault.doubt = Some(Doubt::MissingRecords);
     fault.families = Some(Families {
         allocated: "new",
         released: "free",
@@ -372,11 +374,18 @@ fn a_mismatch_without_a_name_says_what_could_explain_it() {
         named.contains("records are missing that could explain this"),
         "{named}"
     );
-    doubtful.errors[0].stack = [frame("", "", "/usr/bin/gatewayd")].into();
-    let nameless = text(vec![doubtful], 100);
+    doubtful.errors[0].doubt = Some(Doubt::NamelessCall);
+    let nameless = text(vec![doubtful.clone()], 100);
     assert!(
         nameless.contains("may be in an operator of the program"),
         "{nameless}"
+    );
+    doubtful.errors[0].doubt = Some(Doubt::UnseenAllocations);
+    doubtful.errors[0].kind = FaultKind::InvalidFree;
+    let unseen = text(vec![doubtful], 100);
+    assert!(
+        unseen.contains("may have been handed out past the recorder"),
+        "{unseen}"
     );
 }
 
@@ -409,6 +418,7 @@ fn equal_errors_are_shown_once() {
     many.errors.push(Fault {
         kind: FaultKind::InvalidFree,
         certain: false,
+        doubt: Some(Doubt::MissingRecords),
         first_release: None,
         inside: Some(Inside {
             offset: 8,
