@@ -38,6 +38,10 @@ pub(crate) enum Command {
     Check(Check),
     /// List single blocks of a trace
     Blocks(Blocks),
+    /// List the modules of traces, and where their symbols come from
+    Symbols(Symbols),
+    /// Pack traces with all files that their symbols come from, for reports elsewhere
+    Bundle(Bundle),
     /// Print every record of a trace, one a line
     Dump(Dump),
     /// Write the recorder library out, for a device
@@ -109,6 +113,30 @@ pub(crate) struct Blocks {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Symbols {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// How to write the list
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) places: Places,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Bundle {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Folder to pack them into; every verb that reads traces takes it for them
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) places: Places,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Dump {
     /// Trace file; - is standard input
     #[arg(value_name = "TRACE")]
@@ -177,18 +205,25 @@ pub(crate) struct Reporting {
     /// Frames of each stack
     #[arg(long, value_name = "N", default_value = "4")]
     pub(crate) depth: NonZeroUsize,
-    /// Folder that holds the file system of the traced machine
-    #[arg(long, value_name = "DIR")]
-    pub(crate) sysroot: Option<PathBuf>,
-    /// Look for debug files here as well; can be given more than once
-    #[arg(long, value_name = "DIR")]
-    pub(crate) debug_dir: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) places: Places,
     /// Show source files below OLD as below NEW; can be given more than once
     #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
     pub(crate) map: Vec<(String, String)>,
     /// Show C++ and Rust names as the linker sees them
     #[arg(long)]
     pub(crate) no_demangle: bool,
+}
+
+/// Where files with symbols are.
+#[derive(Args, Debug)]
+pub(crate) struct Places {
+    /// Folder that holds the file system of the traced machine
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sysroot: Option<PathBuf>,
+    /// Look for debug files here as well; can be given more than once
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_dir: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -352,6 +387,8 @@ mod tests {
             "heapwire report a --top 0",
             "heapwire report a --map noequals",
             "heapwire blocks a",
+            "heapwire symbols",
+            "heapwire bundle a",
             "heapwire record --nonsense prog",
             "heapwire check",
             "heapwire recorder",

@@ -7,12 +7,14 @@
 
 pub mod address;
 mod blocks;
+mod bundle;
 mod bypass;
 mod declare;
 mod dump;
 mod findings;
 mod images;
 mod mismatch;
+mod modules;
 pub mod mtrace;
 mod naming;
 mod order;
@@ -25,11 +27,13 @@ mod tests;
 mod trace;
 mod warnings;
 
+pub use bundle::{BundleError, Bundled, bundle};
 pub use dump::DumpError;
 pub use trace::{TraceError, Translation};
 
 use images::Images;
-use report::{LiveBlocks, Report};
+use naming::Names;
+use report::{LiveBlocks, ModuleList, Report};
 use sites::SiteTable;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -50,9 +54,10 @@ pub struct Options {
 ///
 /// The first input that cannot be read or is no trace.
 pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceError> {
+    let (inputs, options) = bundle::open(inputs, options);
     let work = || {
-        let trace = Trace::open(inputs)?;
-        Ok(analyze_trace(&trace, options))
+        let trace = Trace::open(&inputs)?;
+        Ok(analyze_trace(&trace, &options))
     };
     with_threads(options.threads, work)
 }
@@ -69,11 +74,35 @@ fn analyze_trace(trace: &Trace, options: &Options) -> Report {
 ///
 /// As [`analyze`].
 pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, TraceError> {
+    let (inputs, options) = bundle::open(inputs, options);
     let work = || {
-        let trace = Trace::open(inputs)?;
+        let trace = Trace::open(&inputs)?;
         let mut sites = SiteTable::default();
         let images = Images::of(&trace, true, &mut sites);
         Ok(blocks::live(&trace, &images, &sites, &options.symbols))
+    };
+    with_threads(options.threads, work)
+}
+
+/// Lists the modules, and where their symbols come from.
+///
+/// # Errors
+///
+/// As [`analyze`].
+pub fn module_symbols(inputs: &[PathBuf], options: &Options) -> Result<ModuleList, TraceError> {
+    let (list, _) = modules_of(inputs, options)?;
+    Ok(list)
+}
+
+/// The modules, and the files with their symbols.
+fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Names), TraceError> {
+    let (inputs, options) = bundle::open(inputs, options);
+    let work = || {
+        let trace = Trace::open(&inputs)?;
+        let mut sites = SiteTable::default();
+        let images = Images::of(&trace, false, &mut sites);
+        let names = Names::of_all(&sites, &options.symbols);
+        Ok((modules::list(&trace, &images, &names), names))
     };
     with_threads(options.threads, work)
 }
@@ -84,7 +113,10 @@ pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, 
 ///
 /// The input cannot be read or is no trace, or `out` cannot be written.
 pub fn dump(input: &Path, out: &mut dyn Write) -> Result<u64, DumpError> {
-    let trace = Trace::open(&[input.to_owned()])?;
+    let inputs = [input.to_owned()];
+    let options = Options::default();
+    let (inputs, _) = bundle::open(&inputs, &options);
+    let trace = Trace::open(&inputs)?;
     Ok(dump::dump(&trace, out)?)
 }
 

@@ -2,6 +2,7 @@
 
 mod cli;
 mod drop_in;
+mod module_verbs;
 mod reading;
 mod record;
 mod run;
@@ -77,6 +78,14 @@ fn answer(cli: &Cli) -> u8 {
             let terminal = Terminal::of(&io::stdout(), cli);
             read(reading::blocks(blocks, &terminal, &mut out, &mut say))
         }
+        Command::Symbols(symbols) => {
+            let terminal = Terminal::of(&io::stdout(), cli);
+            read(module_verbs::symbols(symbols, &terminal, &mut out))
+        }
+        Command::Bundle(bundle) => {
+            let terminal = Terminal::of(&io::stdout(), cli);
+            read(module_verbs::bundle(bundle, &terminal, &mut out))
+        }
         Command::Dump(dump) => read(reading::dump(dump, &mut out, &mut say)),
         Command::Recorder(recorder) => match write_recorder(recorder, &mut out) {
             Ok(()) => 0,
@@ -102,6 +111,7 @@ fn read(result: Result<u8, Stopped>) -> u8 {
             NOTHING,
         ),
         Err(Stopped::Trace(error)) => complain(&error, error.exit_status()),
+        Err(Stopped::Bundle(error)) => complain(&error, NOTHING),
     }
 }
 

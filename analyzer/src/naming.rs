@@ -5,7 +5,7 @@
 use crate::address::FileAddress;
 use crate::report::{Frame, ModuleCount, Stack, Warning};
 use crate::sites::{Module, ModuleId, Site, SiteId, SiteTable};
-use crate::symbols::{self, Located, Resolved};
+use crate::symbols::{self, Located, Resolved, Source};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -20,11 +20,26 @@ pub(crate) struct Names {
 }
 
 /// The file of one or more modules, and what it says.
-struct File {
-    name: symbols::Module,
+pub(crate) struct File {
+    pub(crate) name: symbols::Module,
     /// What it was asked; in order.
-    addresses: Vec<FileAddress>,
-    resolved: Resolved,
+    pub(crate) addresses: Vec<FileAddress>,
+    pub(crate) resolved: Resolved,
+}
+
+impl File {
+    /// What was found out on the way, a sentence each.
+    fn notes(&self) -> Vec<String> {
+        let notes = self.resolved.notes.iter();
+        notes.map(|note| sentence(note)).collect()
+    }
+
+    /// What is missing, and what would help, a sentence each.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut sentences = self.notes();
+        sentences.extend(missing(&self.name, self.resolved.found));
+        sentences
+    }
 }
 
 impl Names {
@@ -34,7 +49,22 @@ impl Names {
         sites: &SiteTable,
         options: &symbols::Options,
     ) -> Self {
-        let (requests, file_of) = requests(wanted, sites);
+        Self::answering(requests(wanted, sites, []), wanted, sites, options)
+    }
+
+    /// The frames of all sites, with all modules, be there a site in them or not.
+    pub(crate) fn of_all(sites: &SiteTable, options: &symbols::Options) -> Self {
+        let wanted: BTreeSet<SiteId> = sites.ids().collect();
+        let requests = requests(&wanted, sites, sites.module_ids());
+        Self::answering(requests, &wanted, sites, options)
+    }
+
+    fn answering(
+        (requests, file_of): Requests,
+        wanted: &BTreeSet<SiteId>,
+        sites: &SiteTable,
+        options: &symbols::Options,
+    ) -> Self {
         let resolved = symbols::resolve(&requests, options);
         let files = requests.into_iter().zip(resolved);
         let mut names = Self {
@@ -77,19 +107,25 @@ impl Names {
         }
     }
 
-    /// What the reader of the report must know of modules.
+    /// What the reader of the report must know of modules: one warning each at most.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> + '_ {
-        self.files.iter().flat_map(|file| {
-            let resolved = &file.resolved;
-            let is_silent = resolved.notes.is_empty() && !resolved.found.has_names();
-            let missing = is_silent.then(|| missing_symbols(&file.name));
-            let notes = resolved.notes.iter().map(|note| sentence(note));
-            notes.chain(missing).map(|text| Warning {
+        self.files.iter().filter_map(|file| {
+            let sentences = if file.resolved.found.has_names() {
+                file.notes()
+            } else {
+                file.missing()
+            };
+            (!sentences.is_empty()).then(|| Warning {
                 kind: "module-missing-symbols",
                 count: 1,
-                text,
+                text: sentences.join(" "),
             })
         })
+    }
+
+    /// The files, in order of path and build id.
+    pub(crate) fn files(&self) -> &[File] {
+        &self.files
     }
 
     fn frames(&self, site: Site, sites: &SiteTable) -> Vec<Frame> {
@@ -127,11 +163,16 @@ impl Names {
 type Request = (symbols::Module, Vec<FileAddress>);
 
 /// What to ask of which file, and the place of each module's file among these.
+type Requests = (Vec<Request>, FxHashMap<ModuleId, usize>);
+
+/// What to ask for the `wanted` sites, and of `modules` whether or not a site lies in them.
 fn requests(
     wanted: &BTreeSet<SiteId>,
     sites: &SiteTable,
-) -> (Vec<Request>, FxHashMap<ModuleId, usize>) {
-    let mut of_module: BTreeMap<ModuleId, BTreeSet<FileAddress>> = BTreeMap::new();
+    modules: impl IntoIterator<Item = ModuleId>,
+) -> Requests {
+    let modules = modules.into_iter().map(|id| (id, BTreeSet::new()));
+    let mut of_module: BTreeMap<ModuleId, BTreeSet<FileAddress>> = modules.collect();
     for site in wanted.iter().flat_map(|id| sites.stack(*id)) {
         if let Some(id) = site.module {
             let address = file_address(site, sites.module(id));
@@ -193,15 +234,26 @@ fn plain_frame(site: Site, module: Option<&Module>) -> Frame {
     }
 }
 
-fn missing_symbols(module: &symbols::Module) -> String {
+/// What a module lacks, and the options that would help; nothing where it has lines, or is the kernel's own.
+fn missing(module: &symbols::Module, found: Source) -> Option<String> {
     let path = module.path.as_deref().unwrap_or("a module without path");
+    if path.starts_with('[') {
+        return None; // such as `[vdso]`, which is no file
+    }
     let build = module
         .build_id
         .as_deref()
         .map_or_else(String::new, |id| format!(" (build id {})", hex(id)));
-    format!(
-        "No symbols of {path}{build} were found; --debug-dir names a directory with its debug file, --sysroot a copy of the target's files."
-    )
+    let debug_file = "--debug-dir names a directory with its debug file";
+    match found {
+        Source::DebugInfo => None,
+        Source::SymbolsOnly => Some(format!(
+            "{path}{build} has symbols without lines; {debug_file}."
+        )),
+        Source::NoSymbols | Source::BuildIdMismatch | Source::Missing => Some(format!(
+            "No symbols of {path}{build} were found; {debug_file}, --sysroot a copy of the target's files."
+        )),
+    }
 }
 
 /// An address as reports show it.
@@ -209,7 +261,8 @@ pub(crate) fn hex_address(address: u64) -> String {
     format!("{address:#x}")
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").expect("a String takes everything");
         hex

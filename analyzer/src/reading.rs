@@ -1,11 +1,11 @@
 //! The verbs that read traces, and how their results reach a person.
 
-use crate::cli::{Blocks, Check, Cli, Color, Dump, Format, Report as Asked, Reporting};
+use crate::cli::{Blocks, Check, Cli, Color, Dump, Format, Places, Report as Asked, Reporting};
 use heapwire::report::format::counted;
 use heapwire::report::system::is_system;
 use heapwire::report::text::{TextOptions, render, render_blocks};
 use heapwire::report::{Leak, Process, Report, Warning, escape, json};
-use heapwire::{DumpError, Options, TraceError, symbols};
+use heapwire::{BundleError, DumpError, Options, TraceError, symbols};
 use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -77,6 +77,17 @@ pub(crate) enum Stopped {
     Trace(TraceError),
     /// The result could not be written.
     Write(io::Error),
+    /// No bundle could be made.
+    Bundle(BundleError),
+}
+
+impl From<BundleError> for Stopped {
+    fn from(error: BundleError) -> Self {
+        match error {
+            BundleError::Trace(error) => Self::Trace(error),
+            error => Self::Bundle(error),
+        }
+    }
 }
 
 impl From<TraceError> for Stopped {
@@ -221,14 +232,22 @@ pub(crate) fn dump(asked: &Dump, out: &mut dyn Write, say: &mut dyn Write) -> Re
 /// What the analysis is told.
 pub(crate) fn options(asked: Option<&Reporting>) -> Options {
     let symbols = asked.map_or_else(symbols::Options::default, |asked| symbols::Options {
-        sysroot: asked.sysroot.clone(),
-        debug_dirs: asked.debug_dir.clone(),
         map: asked.map.clone(),
         demangle: !asked.no_demangle,
+        ..places(&asked.places)
     });
     Options {
         symbols,
         ..Options::default()
+    }
+}
+
+/// Where the analysis is to look for symbols.
+pub(crate) fn places(asked: &Places) -> symbols::Options {
+    symbols::Options {
+        sysroot: asked.sysroot.clone(),
+        debug_dirs: asked.debug_dir.clone(),
+        ..symbols::Options::default()
     }
 }
 

@@ -108,6 +108,16 @@ impl SiteTable {
         id
     }
 
+    /// The numbers of all sites.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SiteId> + use<> {
+        SiteId::all_from(0).take(self.sites.len())
+    }
+
+    /// The numbers of all modules.
+    pub(crate) fn module_ids(&self) -> impl Iterator<Item = ModuleId> + use<> {
+        (0..self.next_module()).map(ModuleId)
+    }
+
     /// A module.
     pub(crate) fn module(&self, id: ModuleId) -> &Module {
         &self.modules[id.0 as usize]

@@ -12,5 +12,6 @@ mod drop_in;
 mod newer;
 mod processes;
 mod samples;
+mod symbols;
 mod transparency;
 mod truth;

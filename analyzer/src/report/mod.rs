@@ -10,7 +10,9 @@ pub mod text;
 
 pub use columns::escape;
 pub mod json;
+mod modules;
 
+pub use modules::{ModuleList, ModuleSymbols, SymbolFile};
 use serde::Serialize;
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ mod blocks;
 mod chart;
 mod faults;
 mod header;
+mod modules;
 mod page;
 mod shares;
 mod sites;
@@ -13,6 +14,7 @@ mod stack;
 mod summary;
 
 pub use blocks::render_blocks;
+pub use modules::render_modules;
 pub use summary::{Ended, render_summary};
 
 use super::{Process, Report, Warning};

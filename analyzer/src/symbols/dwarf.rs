@@ -3,11 +3,13 @@
 use super::file::{MappedFile, first_code, section};
 use super::reader::{Addresses, LimitedReader, Limits};
 use super::search::Search;
+use super::{Rule, UsedFile};
 use addr2line::{Context, LookupResult, SplitDwarfLoad};
 use gimli::{Dwarf, DwarfPackage, Reader as _, RunTimeEndian};
 use object::Object;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use typed_arena::Arena;
 
@@ -91,6 +93,8 @@ pub(super) struct DebugInfo<'data> {
     search: &'data Search,
     /// The file that the sections are from, for finding those it names.
     file: &'data MappedFile,
+    /// Files of split units that were read, by the units' ids.
+    split: RefCell<BTreeMap<u64, PathBuf>>,
     /// Split units that were named but not found.
     missing: RefCell<BTreeSet<String>>,
 }
@@ -128,6 +132,7 @@ impl<'data> DebugInfo<'data> {
             store,
             search,
             file,
+            split: RefCell::default(),
             missing: RefCell::default(),
         })
     }
@@ -170,6 +175,16 @@ impl<'data> DebugInfo<'data> {
             });
         }
         Ok(frames)
+    }
+
+    /// The files of split units that were read so far.
+    pub(super) fn split_files(&self) -> Vec<UsedFile> {
+        let split = self.split.borrow();
+        let used = split.iter().map(|(id, path)| UsedFile {
+            path: path.clone(),
+            rule: Rule::SplitUnit(*id),
+        });
+        used.collect()
     }
 
     /// What the reader of a report must know about the look-ups so far.
@@ -215,7 +230,7 @@ impl<'data> DebugInfo<'data> {
         let directory = text(&load.comp_dir).unwrap_or_default();
         let unit = self
             .search
-            .split_files(&directory, &name, self.file.path())
+            .split_files(load.dwo_id.0, &directory, &name, self.file.path())
             .into_iter()
             .find_map(|path| self.open_split(&path, load));
         if unit.is_none() {
@@ -226,7 +241,7 @@ impl<'data> DebugInfo<'data> {
 
     fn open_split(
         &self,
-        path: &std::path::Path,
+        path: &Path,
         load: &SplitDwarfLoad<Reader<'data>>,
     ) -> Option<Arc<Dwarf<Reader<'data>>>> {
         let file = self.store.files.alloc(MappedFile::open(path).ok()?);
@@ -238,6 +253,9 @@ impl<'data> DebugInfo<'data> {
             return None;
         }
         dwarf.make_dwo(&load.parent);
+        self.split
+            .borrow_mut()
+            .insert(load.dwo_id.0, path.to_owned());
         Some(Arc::new(dwarf))
     }
 }

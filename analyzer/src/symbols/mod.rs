@@ -10,6 +10,7 @@ mod file;
 mod locate;
 mod module;
 mod names;
+pub(crate) mod pack;
 mod path;
 mod reader;
 mod search;
@@ -20,7 +21,7 @@ use crate::address::FileAddress;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where to look for symbols, and how to show them.
 #[derive(Clone, Debug)]
@@ -141,6 +142,8 @@ pub enum Rule {
     AltLink,
     /// The package of its split units.
     SplitPackage,
+    /// One of its split units, by its id.
+    SplitUnit(u64),
 }
 
 /// Looks addresses up, each in its module; one result a module, in the same order.
@@ -220,6 +223,21 @@ impl Resolved {
             ..*self
         }
     }
+}
+
+/// The tree of build ids in a debug directory.
+const BUILD_IDS: &str = ".build-id";
+
+/// The place of a file below a debug directory, by its build id; `suffix` tells debug files from modules.
+pub(crate) fn build_id_place(id: &[u8], suffix: &str) -> Option<PathBuf> {
+    let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let name = format!("{first:02x}/{}{suffix}", hex(rest));
+    Some(Path::new(BUILD_IDS).join(name))
+}
+
+/// The place of a split unit below a debug directory, by its id: names of units are not unique.
+pub(crate) fn split_unit_place(id: u64) -> PathBuf {
+    Path::new(".dwo-id").join(format!("{id:016x}.dwo"))
 }
 
 /// Bytes as lower-case hex digits.

@@ -30,6 +30,7 @@ pub(super) fn resolve(
     };
     let store = Store::new(&main.elf());
     let mut notes = std::mem::take(&mut files.notes);
+    let mut used = std::mem::take(&mut files.used);
     let debug_info = debug_info(&files, search, &store, &mut notes);
     let mut table = symbol_table(&files, &store, &mut notes);
     let symbols = table.look_up(addresses);
@@ -55,6 +56,7 @@ pub(super) fn resolve(
     );
     if let Some(debug_info) = &debug_info {
         notes.extend(debug_info.notes(damage));
+        used.extend(debug_info.split_files());
     }
     Resolved {
         addresses: frames
@@ -66,7 +68,7 @@ pub(super) fn resolve(
             (None, false) => Source::SymbolsOnly,
             (None, true) => Source::NoSymbols,
         },
-        files: files.used,
+        files: used,
         notes,
     }
 }

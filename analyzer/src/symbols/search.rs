@@ -117,28 +117,24 @@ impl Search {
 
     /// `xx/yyyy.debug` in all trees of build ids.
     fn in_trees(&self, id: &[u8]) -> Vec<PathBuf> {
-        let Some((first, rest)) = id.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+        let place = |suffix| super::build_id_place(id, suffix);
+        let (Some(debug), Some(module)) = (place(".debug"), place("")) else {
             return Vec::new();
         };
-        let name = format!("{:02x}/{}", first, super::hex(rest));
-        let with_suffix = format!("{name}.debug");
-        let tree = Path::new(".build-id");
         let mut paths = Vec::new();
         for directory in &self.debug_dirs {
-            paths.push(directory.join(tree).join(&with_suffix));
-            paths.push(directory.join(&with_suffix));
-            paths.push(
-                directory
-                    .join("usr/lib/debug")
-                    .join(tree)
-                    .join(&with_suffix),
+            paths.push(directory.join(&debug));
+            paths.extend(
+                debug
+                    .strip_prefix(super::BUILD_IDS)
+                    .map(|below| directory.join(below)),
             );
+            paths.push(directory.join("usr/lib/debug").join(&debug));
             // The tree also leads to the stripped file; it may have symbols.
-            paths.push(directory.join(tree).join(&name));
+            paths.push(directory.join(&module));
         }
-        let global = Path::new(GLOBAL).join(tree);
-        paths.extend(self.in_root(&global.join(&with_suffix)));
-        paths.extend(self.in_root(&global.join(&name)));
+        paths.extend(self.in_root(&Path::new(GLOBAL).join(&debug)));
+        paths.extend(self.in_root(&Path::new(GLOBAL).join(&module)));
         paths
     }
 
@@ -246,8 +242,14 @@ impl Search {
         paths
     }
 
-    /// Where a split unit can be that was written as `name` in `directory` when `file` was built.
-    pub(super) fn split_files(&self, directory: &str, name: &str, file: &Path) -> Vec<PathBuf> {
+    /// Where the split unit of this id can be that was written as `name` in `directory` when `file` was built.
+    pub(super) fn split_files(
+        &self,
+        id: u64,
+        directory: &str,
+        name: &str,
+        file: &Path,
+    ) -> Vec<PathBuf> {
         let built = Path::new(directory).join(name);
         let here = mapped(built.to_string_lossy().into_owned(), &self.map);
         let mut paths = vec![PathBuf::from(here), built];
@@ -260,6 +262,8 @@ impl Search {
             paths.extend(self.beside(file, name));
             paths.extend(self.debug_dirs.iter().map(|base| base.join(name)));
         }
+        let in_bundle = super::split_unit_place(id);
+        paths.extend(self.debug_dirs.iter().map(|base| base.join(&in_bundle)));
         paths
     }
 }

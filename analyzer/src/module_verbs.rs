@@ -1,0 +1,54 @@
+//! The verbs about modules: where their symbols come from, and packing them.
+
+use crate::cli::{Bundle, Format, Symbols};
+use crate::reading::{Stopped, Terminal, places};
+use heapwire::Options;
+use heapwire::report::format::{bytes, counted};
+use heapwire::report::text::render_modules;
+use heapwire::report::{escape, json};
+use std::io::Write;
+
+/// `heapwire symbols`: gives the exit status.
+pub(crate) fn symbols(
+    asked: &Symbols,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<u8, Stopped> {
+    let options = Options {
+        symbols: places(&asked.places),
+        ..Options::default()
+    };
+    let list = heapwire::module_symbols(&asked.traces, &options)?;
+    let text = match asked.format {
+        Format::Json => json::render(&list),
+        Format::Text => render_modules(&list, &terminal.options()),
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// `heapwire bundle`: gives the exit status.
+pub(crate) fn bundle(
+    asked: &Bundle,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+) -> Result<u8, Stopped> {
+    let options = Options {
+        symbols: places(&asked.places),
+        ..Options::default()
+    };
+    let bundled = heapwire::bundle(&asked.traces, &options, &asked.output)?;
+    let folder = asked.output.to_string_lossy();
+    writeln!(
+        out,
+        "{}: {} with symbols, {}\n",
+        escape(&folder),
+        counted(bundled.files, "file"),
+        bytes(bundled.bytes)
+    )?;
+    let text = render_modules(&bundled.modules, &terminal.options());
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}

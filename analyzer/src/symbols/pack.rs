@@ -1,0 +1,63 @@
+//! Where to put the files of a module so that the same rules find them again, on any machine.
+
+use super::file::{MappedFile, has_debug_info};
+use super::{Module, Rule, UsedFile, build_id_place, path, split_unit_place};
+use std::path::{Path, PathBuf};
+
+/// The folder for modules by their paths, to be a sysroot.
+pub(crate) const ROOT: &str = "root";
+/// The folder for debug files, to be a debug directory.
+pub(crate) const DEBUG: &str = "debug";
+
+/// A file, and where its copies go below a common folder.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) from: PathBuf,
+    pub(crate) to: Vec<PathBuf>,
+}
+
+/// The places of all `files` of a module. What can no longer be opened is left out.
+pub(crate) fn places(module: &Module, files: &[UsedFile]) -> Vec<Placed> {
+    let mut hosts: Vec<PathBuf> = Vec::new();
+    let mut placed = Vec::new();
+    for used in files {
+        let Ok(file) = MappedFile::open(&used.path) else {
+            continue;
+        };
+        let to = match used.rule {
+            Rule::SplitUnit(id) => vec![Path::new(DEBUG).join(split_unit_place(id))],
+            // A package is known by the file it lies beside.
+            Rule::SplitPackage => hosts.iter().map(|host| with_suffix(host, ".dwp")).collect(),
+            rule => {
+                let to = place(module, &file, rule);
+                hosts.extend(to.clone());
+                to.into_iter().collect()
+            }
+        };
+        placed.push(Placed {
+            from: used.path.clone(),
+            to,
+        });
+    }
+    placed
+}
+
+/// The place of a module or of a debug file.
+fn place(module: &Module, file: &MappedFile, rule: Rule) -> Option<PathBuf> {
+    let path = module.path.as_deref().map(path::normalised);
+    let path = path.as_deref().map(|path| path.trim_start_matches('/'));
+    let by_id = |suffix| {
+        let place = build_id_place(&file.build_id()?, suffix)?;
+        Some(Path::new(DEBUG).join(place))
+    };
+    if rule != Rule::AltLink && (rule == Rule::Path || !has_debug_info(&file.elf())) {
+        return path.map_or_else(|| by_id(""), |path| Some(Path::new(ROOT).join(path)));
+    }
+    by_id(".debug").or_else(|| Some(with_suffix(&Path::new(DEBUG).join(path?), ".debug")))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
