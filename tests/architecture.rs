@@ -15,7 +15,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("clap", &["cli.rs", "cli/", "main.rs"]),
     ("gimli", &["symbols/"]),
     ("memmap2", &["trace/", "symbols/"]),
-    ("nom", &["trace/parse.rs"]),
+    ("nom", &["mtrace/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
 ];
 

@@ -1,8 +1,9 @@
 //! The single blocks that were never released.
 
-use crate::findings::thread;
+use crate::findings::{Clock, thread};
 use crate::images::Images;
 use crate::naming::{Names, hex_address};
+use crate::replay::LiveBlock;
 use crate::report::{Block, LiveBlocks, ProcessBlocks};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
@@ -18,27 +19,28 @@ pub(crate) fn live(
     let blocks = images.images.iter().flat_map(|image| &image.outcome.blocks);
     let shown = blocks.map(|live| live.block.handed_out.site).collect();
     let names = Names::of(&shown, sites, options);
-    let processes = images.images.iter().map(|image| ProcessBlocks {
-        pid: image.pid,
-        blocks: image
-            .outcome
-            .blocks
-            .iter()
-            .map(|live| {
-                let at = live.block.handed_out;
-                Block {
-                    address: hex_address(live.address),
-                    size: live.block.size,
-                    thread: thread(at),
-                    time_ns: Some(at.clock.saturating_sub(images.begin_clock)),
-                    inherited: live.is_inherited,
-                    stack: names.stack(at.site),
-                }
-            })
-            .collect(),
+    let block = |live: &LiveBlock, clock: Clock| {
+        let at = live.block.handed_out;
+        Block {
+            address: hex_address(live.address),
+            size: live.block.size,
+            thread: thread(at),
+            time_ns: clock.time_ns(at.clock),
+            log_line: clock.line(at.clock),
+            inherited: live.is_inherited,
+            stack: names.stack(at.site),
+        }
+    };
+    let processes = images.images.iter().map(|image| {
+        let clock = Clock::of(image, images);
+        let blocks = image.outcome.blocks.iter();
+        ProcessBlocks {
+            pid: image.pid,
+            blocks: blocks.map(|live| block(live, clock)).collect(),
+        }
     });
     let processes = processes.collect();
-    let mut warnings = warnings::of(trace, &images.images);
+    let mut warnings = warnings::of(trace, images);
     let counts = images.images.iter().map(|image| &image.outcome.counts);
     if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
         warnings.insert(0, warnings::no_records(&images.images));

@@ -64,7 +64,7 @@ impl Bypass {
         match self.end {
             End::Normal | End::Exec => After::WentOn,
             End::Signal(signal) if is_of_fault(signal) && is_soon => After::Died,
-            End::Signal(_) | End::Cut => After::Unknown,
+            End::Signal(_) | End::Cut | End::Unknown => After::Unknown,
         }
     }
 }

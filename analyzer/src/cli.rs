@@ -224,6 +224,9 @@ pub(crate) struct Places {
     /// Look for debug files here as well; can be given more than once
     #[arg(long, value_name = "DIR")]
     pub(crate) debug_dir: Vec<PathBuf>,
+    /// The program's file, where a log of glibc's mtrace names it otherwise
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exe: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -195,8 +195,9 @@ pub(crate) fn module(record: &Record, text: &[u8], machine: Machine) -> Module {
         build_id: None,
         base: record.ptr,
         size: record.size,
-        bias: LoadBias(record.pc),
+        bias: Some(LoadBias(record.pc)),
         machine,
+        file: None,
     };
     for (key, value) in parse::entries(text) {
         match key {

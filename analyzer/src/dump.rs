@@ -4,6 +4,7 @@
 //! its own line too, besides those of its text records.
 
 use crate::images;
+use crate::mtrace::{Batch, Reader};
 use crate::order::{Event, Merge};
 use crate::trace::{Trace, TraceError};
 use heapwire_format::{Family, Op, Record, TEXT_CHUNK, flag};
@@ -58,6 +59,9 @@ impl From<io::Error> for DumpError {
 pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<u64> {
     let mut calls = 0;
     let mut out = io::BufWriter::new(out);
+    for input in &trace.logs {
+        calls += dump_log(trace, *input, &mut out)?;
+    }
     let begin_clock = images::begin_clock(trace);
     for stream in &trace.streams {
         let mut printer = Printer {
@@ -89,6 +93,52 @@ pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<u64> {
         )?;
     }
     out.flush()?;
+    Ok(calls)
+}
+
+/// Prints the records of a log; what stands for modules in these is said before.
+fn dump_log(trace: &Trace, input: u32, out: &mut impl Write) -> io::Result<u64> {
+    let mut reader = Reader::new(trace.bytes(input), input, 1);
+    let (mut calls, mut session) = (0, 0u64);
+    while reader.next_session() {
+        session += 1;
+        writeln!(out, "session={session}")?;
+        let mut batch = Batch::default();
+        loop {
+            batch.events.clear();
+            reader.fill(&mut batch, BATCH);
+            for module in batch.modules.drain(..) {
+                let path = module.path.unwrap_or_default();
+                writeln!(
+                    out,
+                    "base={:#x} path=\"{}\"",
+                    module.base,
+                    path.escape_debug()
+                )?;
+            }
+            if batch.events.is_empty() {
+                break;
+            }
+            for Event {
+                number,
+                clock,
+                record,
+                ..
+            } in &batch.events
+            {
+                calls += u64::from(record.op.is_heap());
+                writeln!(
+                    out,
+                    "line={clock} number={number} op={} ptr={:#x} size={} pc={:#x} base={:#x}",
+                    Name(record.op),
+                    record.ptr,
+                    record.size,
+                    record.pc,
+                    record.base
+                )?;
+            }
+        }
+    }
     Ok(calls)
 }
 

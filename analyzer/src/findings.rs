@@ -9,7 +9,7 @@ use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind, Report};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::Trace;
-use crate::{symbols, warnings};
+use crate::{mtrace, symbols, warnings};
 use heapwire_format::{Family, Op};
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ pub(crate) enum End {
     Signal(u64),
     Exec,
     Cut,
+    /// A log does not say it.
+    Unknown,
 }
 
 impl End {
@@ -34,6 +36,7 @@ impl End {
         }
         match image.wait_status.and_then(signal).or(ending.fault) {
             Some(signal) => Self::Signal(signal),
+            None if image.session.is_some() => Self::Unknown,
             None => Self::Cut,
         }
     }
@@ -44,6 +47,7 @@ impl End {
             Self::Signal(_) => "signal",
             Self::Exec => "exec",
             Self::Cut => "cut",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -62,7 +66,43 @@ fn exit_status(wait_status: u64) -> Option<u64> {
 struct Teller<'a> {
     names: &'a Names,
     sites: &'a SiteTable,
-    begin_clock: u64,
+    clock: Clock,
+    /// The program of a log.
+    program: Option<&'a str>,
+}
+
+/// What the clock of an image counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// Nanoseconds; with those when the first recorded process began.
+    Time(u64),
+    /// Lines of a log, which knows no time.
+    Lines,
+}
+
+impl Clock {
+    pub(crate) fn of(image: &Image, images: &Images) -> Self {
+        match image.session {
+            Some(_) => Self::Lines,
+            None => Self::Time(images.begin_clock),
+        }
+    }
+
+    /// Nanoseconds since the first recorded process began.
+    pub(crate) fn time_ns(self, clock: u64) -> Option<u64> {
+        match self {
+            Self::Time(begin) => Some(clock.saturating_sub(begin)),
+            Self::Lines => None,
+        }
+    }
+
+    /// Line of a log.
+    pub(crate) fn line(self, clock: u64) -> Option<u64> {
+        match self {
+            Self::Time(_) => None,
+            Self::Lines => Some(clock),
+        }
+    }
 }
 
 /// Assembles the report of `images`.
@@ -74,17 +114,17 @@ pub(crate) fn report(
 ) -> Report {
     let shown = shown_sites(images);
     let names = Names::of(&shown, sites, options);
-    let teller = Teller {
-        names: &names,
-        sites,
-        begin_clock: images.begin_clock,
-    };
-    let processes: Vec<_> = images
-        .images
-        .iter()
-        .map(|image| teller.process(image))
-        .collect();
-    let mut warnings = warnings::of(trace, &images.images);
+    let processes = images.images.iter().map(|image| {
+        let teller = Teller {
+            names: &names,
+            sites,
+            clock: Clock::of(image, images),
+            program: images.program(image),
+        };
+        teller.process(image)
+    });
+    let processes: Vec<_> = processes.collect();
+    let mut warnings = warnings::of(trace, images);
     warnings.extend(names.warnings());
     let mut report = Report {
         schema: 1,
@@ -123,20 +163,35 @@ fn sites_of(outcome: &Outcome) -> BTreeSet<SiteId> {
 
 fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
     let condition = &trace.condition;
+    let of_logs = |of: fn(&mtrace::Condition) -> u64| {
+        saturating_sum(images.logs.iter().map(|log| of(&log.condition)))
+    };
+    let damaged_bytes = condition
+        .damaged_bytes
+        .saturating_add(of_logs(|it| it.damaged_bytes));
+    let foreign_bytes = condition
+        .foreign_bytes
+        .saturating_add(of_logs(|it| it.foreign_bytes));
     let outcomes = || images.images.iter().map(|image| &image.outcome);
     let lost_records = saturating_sum(outcomes().map(|it| it.missing));
     let is_whole = lost_records == 0
+        && damaged_bytes == 0
         && condition.damaged_frames == 0
         && condition.unknown_frames == 0
         && images.images.iter().all(|image| {
             image.start == Start::Seen
-                && End::of(image) != End::Cut
+                && !matches!(End::of(image), End::Cut | End::Unknown)
                 && image.outcome.counts.unknown_ops == 0
                 && image.differing_copies == 0
         });
-    let last = outcomes().map(|it| it.last_clock).max().unwrap_or(0);
+    let timed = images.images.iter().filter(|it| it.session.is_none());
+    let last = timed.map(|it| it.outcome.last_clock).max().unwrap_or(0);
     report::TraceSummary {
-        kind: "hwt",
+        kind: if trace.streams.is_empty() && !trace.logs.is_empty() {
+            "mtrace"
+        } else {
+            "hwt"
+        },
         files: trace
             .paths()
             .map(|path| path.display().to_string())
@@ -144,15 +199,15 @@ fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         complete: is_whole && !images.images.is_empty(),
         records: outcomes().map(|it| it.counts.records).sum(),
         lost_records,
-        lost_is_lower_bound: is_lower_bound(trace, &images.images),
+        lost_is_lower_bound: is_lower_bound(trace, &images.images) || damaged_bytes > 0,
         lost_by_recorder: saturating_sum(
             images
                 .images
                 .iter()
                 .map(|image| image.lost.min(image.outcome.missing)),
         ),
-        damaged_bytes: condition.damaged_bytes,
-        foreign_bytes: condition.foreign_bytes,
+        damaged_bytes,
+        foreign_bytes,
         start_unix_ns: images.begin_wall,
         duration_ns: last.saturating_sub(images.begin_clock),
     }
@@ -182,7 +237,9 @@ impl Teller<'_> {
             pid: image.pid,
             parent_pid: declaration.and_then(|it| it.parent_pid),
             command,
-            exe: declaration.and_then(|it| it.exe.clone()),
+            exe: declaration
+                .and_then(|it| it.exe.clone())
+                .or(self.program.map(str::to_owned)),
             end: end.name(),
             signal: match end {
                 End::Signal(signal) => Some(signal),
@@ -194,16 +251,25 @@ impl Teller<'_> {
                 .flatten()
                 .or_else(|| image.wait_status.and_then(exit_status)),
             machine: declaration.and_then(ProcessDeclaration::machine_name),
-            threads: outcome.threads as u64,
+            threads: match self.clock {
+                Clock::Time(_) => outcome.threads as u64,
+                Clock::Lines => 0,
+            },
             modules: self.names.count_modules(&shown, self.sites),
             totals: totals(outcome),
             peak: report::Peak {
-                time_ns: (outcome.peak.bytes > 0).then(|| self.since_begin(outcome.peak.clock)),
+                time_ns: self
+                    .clock
+                    .time_ns(outcome.peak.clock)
+                    .filter(|_| outcome.peak.bytes > 0),
                 sites: self.rows(&outcome.peak_sites(), Self::peak_site),
             },
-            timeline: report::Timeline {
-                step_ns: outcome.timeline.0,
-                bytes: outcome.timeline.1.clone(),
+            timeline: match self.clock {
+                Clock::Time(_) => report::Timeline {
+                    step_ns: outcome.timeline.0,
+                    bytes: outcome.timeline.1.clone(),
+                },
+                Clock::Lines => report::Timeline::default(),
             },
             leaks: self.rows(&outcome.leaks(), Self::leak),
             errors: outcome
@@ -232,7 +298,8 @@ impl Teller<'_> {
             bytes: row.live_bytes,
             blocks: row.live_blocks,
             allocations: row.handed_out,
-            oldest_ns: row.oldest.map(|clock| self.since_begin(clock)),
+            oldest_ns: row.oldest.and_then(|clock| self.clock.time_ns(clock)),
+            oldest_line: row.oldest.and_then(|clock| self.clock.line(clock)),
             stack: self.names.stack(row.site),
         }
     }
@@ -266,8 +333,8 @@ impl Teller<'_> {
             address: hex_address(fault.address),
             size: fault.size,
             thread: thread(fault.at),
-            time_ns: Some(self.since_begin(fault.at.clock)),
-            log_line: None,
+            time_ns: self.clock.time_ns(fault.at.clock),
+            log_line: self.clock.line(fault.at.clock),
             stack: self.names.stack(fault.at.site),
             first_release: fault.first_release.map(|moment| self.moment(moment)),
             allocation: fault.allocation.map(|moment| self.moment(moment)),
@@ -296,13 +363,10 @@ impl Teller<'_> {
     fn moment(&self, moment: Moment) -> report::Moment {
         report::Moment {
             thread: thread(moment),
-            time_ns: Some(self.since_begin(moment.clock)),
+            time_ns: self.clock.time_ns(moment.clock),
+            log_line: self.clock.line(moment.clock),
             stack: self.names.stack(moment.site),
         }
-    }
-
-    fn since_begin(&self, clock: u64) -> u64 {
-        clock.saturating_sub(self.begin_clock)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Replays all process images of a trace, each child from the moment of its fork in the parent's replay.
 
 use crate::declare::{Began, ForkPoint, ProcessDeclaration};
+use crate::mtrace::Session;
 use crate::order::{Event, Merge};
 use crate::replay::{Beginning, Outcome, Replay};
+use crate::sessions::{self, Log};
 use crate::sites::SiteTable;
 use crate::trace::{Stream, Trace};
 use rayon::prelude::*;
@@ -34,6 +36,8 @@ pub(crate) struct Image {
     pub(crate) lost: u64,
     pub(crate) void: u64,
     pub(crate) differing_copies: u64,
+    /// What a log says of it besides its records, if it is from one.
+    pub(crate) session: Option<Session>,
 }
 
 /// What the trace has of the start of an image.
@@ -60,6 +64,8 @@ impl Start {
 /// All process images of a trace, in order of appearance.
 pub(crate) struct Images {
     pub(crate) images: Vec<Image>,
+    /// The logs among the inputs.
+    pub(crate) logs: Vec<Log>,
     /// The trace's clock when the first recorded process began.
     pub(crate) begin_clock: u64,
     /// Wall clock at that moment, ns since 1970.
@@ -67,6 +73,13 @@ pub(crate) struct Images {
 }
 
 impl Images {
+    /// The path of the program, where the image is from a log.
+    pub(crate) fn program(&self, image: &Image) -> Option<&str> {
+        let input = image.session?.input;
+        let log = self.logs.iter().find(|log| log.input == input)?;
+        log.program()
+    }
+
     /// Replays everything; `want_blocks` keeps the single live blocks.
     pub(crate) fn of(trace: &Trace, want_blocks: bool, sites: &mut SiteTable) -> Self {
         let plan = Plan::of(trace);
@@ -92,14 +105,18 @@ impl Images {
                 run.tree(stream, sites);
             }
         }
+        let found = run.images.into_iter().zip(&trace.streams);
+        let mut images: Vec<Image> = found
+            .filter(|(_, stream)| !stream.is_empty())
+            .filter_map(|(image, _)| image)
+            .collect();
+        let logs = trace.logs.iter();
+        let logs = logs
+            .map(|input| sessions::replay(trace, *input, want_blocks, sites, &mut images))
+            .collect();
         Self {
-            images: run
-                .images
-                .into_iter()
-                .zip(&trace.streams)
-                .filter(|(_, stream)| !stream.is_empty())
-                .filter_map(|(image, _)| image)
-                .collect(),
+            images,
+            logs,
             begin_clock,
             begin_wall,
         }
@@ -165,6 +182,7 @@ impl Plan {
         Beginning {
             first_number,
             is_late: declaration.is_none_or(|it| it.began != Began::Exec),
+            writes_late: false,
             machine: declaration
                 .map(ProcessDeclaration::machine)
                 .unwrap_or_default(),
@@ -287,6 +305,7 @@ impl<'t> Run<'t> {
             lost: stream.lost.into(),
             void: stream.void.into(),
             differing_copies: running.merge.differing_copies,
+            session: None,
         });
     }
 }

@@ -20,6 +20,7 @@ mod naming;
 mod order;
 mod replay;
 pub mod report;
+mod sessions;
 mod sites;
 pub mod symbols;
 #[cfg(test)]
@@ -63,9 +64,16 @@ pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceErr
 }
 
 fn analyze_trace(trace: &Trace, options: &Options) -> Report {
-    let mut sites = SiteTable::default();
-    let images = Images::of(trace, false, &mut sites);
+    let (images, sites) = replayed(trace, false, options);
     findings::report(trace, &images, &sites, &options.symbols)
+}
+
+/// The process images of a trace and the sites in them; `want_blocks` keeps the single live blocks.
+fn replayed(trace: &Trace, want_blocks: bool, options: &Options) -> (Images, SiteTable) {
+    let mut sites = SiteTable::default();
+    let images = Images::of(trace, want_blocks, &mut sites);
+    mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
+    (images, sites)
 }
 
 /// Lists the blocks that were never released.
@@ -77,8 +85,7 @@ pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, 
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
         let trace = Trace::open(&inputs)?;
-        let mut sites = SiteTable::default();
-        let images = Images::of(&trace, true, &mut sites);
+        let (images, sites) = replayed(&trace, true, &options);
         Ok(blocks::live(&trace, &images, &sites, &options.symbols))
     };
     with_threads(options.threads, work)
@@ -99,8 +106,7 @@ fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Name
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
         let trace = Trace::open(&inputs)?;
-        let mut sites = SiteTable::default();
-        let images = Images::of(&trace, false, &mut sites);
+        let (images, sites) = replayed(&trace, false, &options);
         let names = Names::of_all(&sites, &options.symbols);
         Ok((modules::list(&trace, &images, &names), names))
     };

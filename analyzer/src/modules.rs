@@ -12,7 +12,7 @@ pub(crate) fn list(trace: &Trace, images: &Images, names: &Names) -> ModuleList 
     ModuleList {
         schema: 1,
         modules: names.files().iter().map(module).collect(),
-        warnings: warnings::of(trace, &images.images),
+        warnings: warnings::of(trace, images),
     }
 }
 

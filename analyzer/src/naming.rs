@@ -133,9 +133,11 @@ impl Names {
             .module
             .map(|id| sites.module(id))
             .filter(|it| is_known(it));
-        let plain = plain_frame(site, module);
+        let mut plain = plain_frame(site, module);
         let located = self.located(site, sites);
         if located.is_empty() {
+            let name = sites.log_name(site);
+            plain.function = name.map(str::to_owned);
             return vec![plain];
         }
         let named = located.iter().map(|located| Frame {
@@ -152,7 +154,7 @@ impl Names {
     fn located(&self, site: Site, sites: &SiteTable) -> &[Located] {
         let located = site.module.and_then(|id| {
             let file = &self.files[*self.file_of.get(&id)?];
-            let address = file_address(site, sites.module(id));
+            let address = file_address(site, sites.module(id))?;
             let index = file.addresses.binary_search(&address).ok()?;
             file.resolved.addresses.get(index)
         });
@@ -175,8 +177,8 @@ fn requests(
     let mut of_module: BTreeMap<ModuleId, BTreeSet<FileAddress>> = modules.collect();
     for site in wanted.iter().flat_map(|id| sites.stack(*id)) {
         if let Some(id) = site.module {
-            let address = file_address(site, sites.module(id));
-            of_module.entry(id).or_default().insert(address);
+            let addresses = of_module.entry(id).or_default();
+            addresses.extend(file_address(site, sites.module(id)));
         }
     }
     let mut of_file: BTreeMap<symbols::Module, (Vec<ModuleId>, BTreeSet<FileAddress>)> =
@@ -187,6 +189,7 @@ fn requests(
             let name = symbols::Module {
                 path: module.path.clone(),
                 build_id: module.build_id.clone(),
+                file: module.file.clone(),
             };
             let (ids, all) = of_file.entry(name).or_default();
             ids.push(id);
@@ -203,8 +206,9 @@ fn requests(
 }
 
 /// The address of a call in the module's file, for look-ups.
-fn file_address(site: Site, module: &Module) -> FileAddress {
-    module.bias.to_file(site.call.call(module.machine))
+fn file_address(site: Site, module: &Module) -> Option<FileAddress> {
+    let call = site.call.call(module.machine);
+    module.bias.map(|bias| bias.to_file(call))
 }
 
 /// A note as a sentence; what begins with a path stays as it is.
@@ -225,7 +229,9 @@ fn plain_frame(site: Site, module: Option<&Module>) -> Frame {
         address: hex_address(address.0),
         module: module.and_then(|module| module.path.clone()),
         build_id: module.and_then(|module| module.build_id.as_deref().map(hex)),
-        offset: module.map(|module| hex_address(module.bias.to_file(address).0)),
+        offset: module
+            .and_then(|module| module.bias)
+            .map(|bias| hex_address(bias.to_file(address).0)),
         function: None,
         file: None,
         line: None,

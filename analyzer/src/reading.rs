@@ -247,6 +247,7 @@ pub(crate) fn places(asked: &Places) -> symbols::Options {
     symbols::Options {
         sysroot: asked.sysroot.clone(),
         debug_dirs: asked.debug_dir.clone(),
+        exe: asked.exe.clone(),
         ..symbols::Options::default()
     }
 }

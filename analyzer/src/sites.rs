@@ -3,9 +3,10 @@
 //! Two sites are one only if their raw return addresses and modules are; nothing is merged by name. Where code is,
 //! symbols say later.
 
-use crate::address::{LoadBias, Machine, ReturnAddress};
+use crate::address::{LoadBias, Machine, ReturnAddress, RuntimeAddress};
 use rustc_hash::FxHashMap;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 /// Number of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,8 +37,11 @@ pub(crate) struct Module {
     pub(crate) base: u64,
     /// Bytes from the base to the end of the last mapped page.
     pub(crate) size: u64,
-    pub(crate) bias: LoadBias,
+    /// `None` where it is not known how run-time addresses relate to those in the file.
+    pub(crate) bias: Option<LoadBias>,
     pub(crate) machine: Machine,
+    /// The file itself, where the user named it.
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Module {
@@ -62,6 +66,8 @@ pub(crate) struct SiteTable {
     module_ids: FxHashMap<Module, ModuleId>,
     sites: Vec<Site>,
     site_ids: FxHashMap<Site, SiteId>,
+    /// Symbols that a log names, by the base of the module and the address.
+    log_names: FxHashMap<(u64, RuntimeAddress), String>,
 }
 
 /// Call sites of a stack that are shown; those further out are not, so that a report stays in proportion to its trace.
@@ -86,6 +92,27 @@ impl SiteTable {
             ..Module::default()
         });
         id
+    }
+
+    /// Says of a module of a log where it lay.
+    pub(crate) fn place_module(&mut self, module: Module) {
+        let mut modules = self.modules.iter_mut();
+        if let Some(found) = modules.find(|it| it.base == module.base && it.bias.is_none()) {
+            *found = module;
+        }
+    }
+
+    /// Takes note of the symbol that a log names for an address.
+    pub(crate) fn note_name(&mut self, base: u64, pc: u64, name: String) {
+        let key = (base, RuntimeAddress(pc));
+        self.log_names.entry(key).or_insert(name);
+    }
+
+    /// The symbol that a log names for a call.
+    pub(crate) fn log_name(&self, site: Site) -> Option<&str> {
+        let module = self.module(site.module?);
+        let name = self.log_names.get(&(module.base, site.call.0));
+        name.map(String::as_str)
     }
 
     /// Says of a module what was not known.

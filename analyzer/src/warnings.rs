@@ -1,15 +1,19 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
+mod logs;
+
 use crate::bypass::Bypass;
 use crate::findings::{End, is_lower_bound, saturating_sum};
-use crate::images::{Image, Start};
+use crate::images::{Image, Images, Start};
 use crate::report::Warning;
 use crate::trace::{Condition, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The warnings of a trace and its process images, without those of modules.
-pub(crate) fn of(trace: &Trace, images: &[Image]) -> Vec<Warning> {
+pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    logs::add_to(&mut warnings, trace, found);
+    let images = &found.images[..];
     of_numbers(trace, images, &mut warnings);
     of_condition(trace, &mut warnings);
     of_versions(&trace.condition, images, &mut warnings);
@@ -27,7 +31,9 @@ fn add(warnings: &mut Vec<Warning>, kind: &'static str, count: u64, text: String
     }
 }
 
-fn of_numbers(trace: &Trace, images: &[Image], warnings: &mut Vec<Warning>) {
+fn of_numbers(trace: &Trace, all: &[Image], warnings: &mut Vec<Warning>) {
+    // What is missing in a log are lines that it has.
+    let images: Vec<&Image> = all.iter().filter(|it| it.session.is_none()).collect();
     let missing = saturating_sum(images.iter().map(|image| image.outcome.missing));
     let lost = saturating_sum(
         images
@@ -39,7 +45,7 @@ fn of_numbers(trace: &Trace, images: &[Image], warnings: &mut Vec<Warning>) {
         image.void.min(rest)
     }));
     let on_the_way = missing.saturating_sub(lost).saturating_sub(void);
-    let is_lower = is_lower_bound(trace, images);
+    let is_lower = is_lower_bound(trace, all);
     let consequence = "leaks are an upper bound, and errors near the gap are not certain";
     add(
         warnings,
@@ -294,7 +300,10 @@ pub(crate) fn no_records(images: &[Image]) -> Warning {
         .filter(|it| it.declaration.is_some())
         .collect();
     let missing = saturating_sum(images.iter().map(|it| it.outcome.missing));
-    let text = if missing > 0 {
+    let text = if images.iter().all(|it| it.session.is_some()) && !images.is_empty() {
+        "No call is in the log: the program made none between mtrace() and muntrace(), or the log was cut short."
+            .to_owned()
+    } else if missing > 0 {
         "No call was recorded in what is left of the trace.".to_owned()
     } else if names.is_empty() {
         "No call was recorded: no process got as far as to declare itself.".to_owned()

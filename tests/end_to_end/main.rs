@@ -9,6 +9,7 @@ mod compatibility;
 mod damage;
 mod determinism;
 mod drop_in;
+mod logs;
 mod newer;
 mod processes;
 mod samples;

@@ -82,6 +82,7 @@ pub fn resolve(bytes: &[u8], build_id: &[u8], addresses: &[u64], place: &Place) 
     let module = symbols::Module {
         path: Some(path.to_string_lossy().into_owned()),
         build_id: Some(build_id.to_vec()),
+        file: None,
     };
     let addresses = addresses
         .iter()

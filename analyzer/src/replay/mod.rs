@@ -7,6 +7,7 @@ mod code;
 mod control;
 mod fault;
 mod heap;
+mod late;
 mod numbers;
 mod outcome;
 mod threads;
@@ -15,15 +16,16 @@ mod usage;
 
 pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use heap::{Block, Moment};
-pub(crate) use outcome::{Outcome, SiteRow};
+pub(crate) use outcome::{LiveBlock, Outcome, SiteRow};
 
 use crate::address::Machine;
 use crate::order::Event;
-use crate::sites::SiteTable;
+use crate::sites::{Module, SiteTable};
 use code::Code;
 use control::Declaring;
 use heap::{Entry, Heap, Released};
 use heapwire_format::{Family, Op};
+use late::Late;
 use numbers::Numbers;
 use threads::{OpenRealloc, Threads};
 use timeline::Timeline;
@@ -48,6 +50,8 @@ pub(crate) struct Counts {
     pub(crate) inherited_bytes: u64,
     /// Addresses handed out again without a release in between.
     pub(crate) unseen_releases: u64,
+    /// Releases of a log that stand after the address was handed out again.
+    pub(crate) late_releases: u64,
     /// Records of this version's reader unknown to it, that it may not ignore.
     pub(crate) unknown_ops: u64,
     /// Records of any kind.
@@ -86,6 +90,8 @@ pub(crate) struct Beginning {
     pub(crate) first_number: Option<u64>,
     /// Blocks may have been handed out that the trace does not show.
     pub(crate) is_late: bool,
+    /// Releases may stand after the address was handed out again.
+    pub(crate) writes_late: bool,
     pub(crate) machine: Machine,
     /// The trace's clock when the first recorded process began.
     pub(crate) clock: u64,
@@ -94,6 +100,7 @@ pub(crate) struct Beginning {
 /// The replay of one process image, up to the event that came last.
 pub(crate) struct Replay {
     is_late: bool,
+    late: Option<Late>,
     /// Blocks with lower numbers are the parent's.
     first_own: u64,
     numbers: Numbers,
@@ -117,6 +124,7 @@ impl Replay {
     pub(crate) fn new(beginning: Beginning) -> Self {
         Self {
             is_late: beginning.is_late,
+            late: beginning.writes_late.then(Late::default),
             first_own: 0,
             numbers: Numbers::from(beginning.first_number),
             code: Code::new(beginning.machine),
@@ -186,6 +194,11 @@ impl Replay {
         self.heap.thaw();
     }
 
+    /// Takes note of a module that events to come may name.
+    pub(crate) fn declare(&mut self, module: Module, sites: &mut SiteTable) {
+        self.code.load(module, sites);
+    }
+
     /// Replays `events`, which follow those before.
     pub(crate) fn apply(&mut self, events: &[Event], sites: &mut SiteTable) {
         for event in events {
@@ -241,6 +254,11 @@ impl Replay {
         if let Some(Entry::Live(unseen)) = self.heap.occupy(event.record.ptr, block) {
             self.counts.unseen_releases += 1;
             self.account_release(&unseen);
+            if let Some(late) = &mut self.late
+                && self.numbers.are_whole_since(unseen.number)
+            {
+                late.expect(event.record.ptr);
+            }
         }
         self.counts.allocated_bytes = self.counts.allocated_bytes.saturating_add(block.size);
         self.usage.acquire(at.site, block.size, at.clock);
@@ -250,6 +268,9 @@ impl Replay {
     fn release(&mut self, event: &Event, at: Moment) {
         self.counts.releases = self.counts.releases.saturating_add(1);
         let address = event.record.ptr;
+        if self.is_late_release(address) {
+            return;
+        }
         match self.heap.release(address, event.number, at) {
             Ok(block) => {
                 self.check_family(event, at, &block);
@@ -265,6 +286,16 @@ impl Replay {
         }
     }
 
+    /// Whether this is the release of a block that was seen to be gone when its address was handed out again.
+    fn is_late_release(&mut self, address: u64) -> bool {
+        let is_late = self.late.as_mut().is_some_and(|late| late.take(address));
+        if is_late {
+            self.counts.unseen_releases = self.counts.unseen_releases.saturating_sub(1);
+            self.counts.late_releases += 1;
+        }
+        is_late
+    }
+
     fn begin_realloc(&mut self, event: &Event, at: Moment) {
         let address = event.record.ptr;
         let mut open = OpenRealloc {
@@ -274,6 +305,10 @@ impl Replay {
             block: None,
             is_earlier: false,
         };
+        if self.is_late_release(address) {
+            self.threads.open(event.tid, open);
+            return;
+        }
         match self.heap.release(address, event.number, at) {
             // The account changes when the realloc is closed: until then nobody else can be given the bytes.
             Ok(block) => {

@@ -108,7 +108,7 @@ pub struct Process {
     pub exit_status: Option<u64>,
     /// Machine it ran on, as `uname -m` would say, where known.
     pub machine: Option<String>,
-    /// Threads that made records.
+    /// Threads that made records; 0 where the input does not say.
     pub threads: u64,
     /// Modules declared, and for how many of them symbols were found among those that were asked for.
     pub modules: ModuleCount,
@@ -208,6 +208,9 @@ pub struct Leak {
     pub allocations: u64,
     /// When the oldest of the blocks was handed out, ns since the first recorded process began.
     pub oldest_ns: Option<u64>,
+    /// Line of a text log where the oldest of the blocks was handed out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_line: Option<u64>,
     /// The site.
     pub stack: Stack,
 }
@@ -297,6 +300,9 @@ pub struct Moment {
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
     pub time_ns: Option<u64>,
+    /// Line of a text log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_line: Option<u64>,
     /// The call.
     pub stack: Stack,
 }
@@ -366,6 +372,9 @@ pub struct Block {
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
     pub time_ns: Option<u64>,
+    /// Line of a text log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_line: Option<u64>,
     /// Whether a parent process allocated it before the fork.
     pub inherited: bool,
     /// Where it was handed out, or resized last.

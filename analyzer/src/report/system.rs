@@ -17,6 +17,20 @@ const MODULES: [&str; 8] = [
 const SOURCES: [&str; 4] = ["/rustc/", HEADERS, "/usr/lib/", "/usr/src/"];
 const HEADERS: &str = "/usr/include/";
 
+/// Functions of libraries that allocate for whoever calls them. Where they are hooked, the record has their caller; a log
+/// of glibc's mtrace has them.
+const FOR_CALLERS: [&str; 9] = [
+    "strdup",
+    "strndup",
+    "wcsdup",
+    "asprintf",
+    "vasprintf",
+    "getline",
+    "getdelim",
+    "realpath",
+    "getcwd",
+];
+
 /// Whether all of a stack is the system's: its modules, or its sources compiled into other modules.
 ///
 /// Generic code is not, where nothing tells whom it works for: a program without optimization has its containers in
@@ -24,7 +38,19 @@ const HEADERS: &str = "/usr/include/";
 #[must_use]
 pub fn is_system(stack: &[Frame]) -> bool {
     stack.iter().all(is_system_frame)
-        && stack.last().is_some_and(|outermost| !is_generic(outermost))
+        && stack
+            .last()
+            .is_some_and(|outermost| !is_generic(outermost) && !is_for_caller(outermost))
+}
+
+/// Whether the function allocates for its caller, who is not in the stack.
+fn is_for_caller(frame: &Frame) -> bool {
+    let name = frame.function.as_deref().unwrap_or_default();
+    let plain = name.strip_prefix("__GI_").unwrap_or(name);
+    FOR_CALLERS.contains(&plain.trim_start_matches('_'))
+        || ["operator new", "_Znw", "_Zna"]
+            .iter()
+            .any(|operator| name.starts_with(operator))
 }
 
 pub(super) fn is_system_frame(frame: &Frame) -> bool {
@@ -99,6 +125,19 @@ mod tests {
         let template = frame("/opt/gw", "/usr/include/c++/12/bits/new_allocator.h");
         for program in [&own, &alloc, &template, &frame("", "")] {
             assert!(!is_system(slice::from_ref(program)), "{program:?}");
+        }
+        for function in [
+            "operator new(unsigned long)",
+            "_Znam",
+            "__strdup",
+            "__GI___strdup",
+            "getline",
+        ] {
+            let works = Frame {
+                function: Some(function.to_owned()),
+                ..frame("/lib/libc.so.6", "")
+            };
+            assert!(!is_system(slice::from_ref(&works)), "{function}");
         }
         assert!(!is_system(&[alloc, own]));
         assert!(!is_system(&[]));

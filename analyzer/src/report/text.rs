@@ -58,10 +58,11 @@ impl Default for TextOptions {
 #[must_use]
 pub fn render(report: &Report, options: &TextOptions) -> String {
     let mut page = Page::new(options, report.trace.duration_ns);
+    let is_whole = report.trace.lost_records == 0 && report.trace.damaged_bytes == 0;
     match &report.processes[..] {
         [process] => {
             header::of_one(&mut page, report, process);
-            body(&mut page, process);
+            body(&mut page, process, is_whole);
         }
         processes => {
             header::of_many(&mut page, report);
@@ -69,7 +70,7 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
                 processes.iter().partition(|of| has_findings(of));
             for process in found {
                 header::between(&mut page, process);
-                body(&mut page, process);
+                body(&mut page, process, is_whole);
             }
             header::quiet(&mut page, &quiet);
         }
@@ -78,11 +79,11 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
     page.finish()
 }
 
-fn body(page: &mut Page<'_>, process: &Process) {
+fn body(page: &mut Page<'_>, process: &Process, is_whole: bool) {
     header::figures(page, process);
     chart::timeline(page, process);
     faults::errors(page, process);
-    sites::leaks(page, process);
+    sites::leaks(page, process, is_whole);
     shares::peak_and_temporaries(page, process);
 }
 

@@ -70,11 +70,8 @@ fn find_module(
     files: &mut Files,
     rebuilt: &mut Option<String>,
 ) {
-    let Some(path) = module
-        .path
-        .as_deref()
-        .and_then(|path| search.on_target(path))
-    else {
+    let on_target = || search.on_target(module.path.as_deref()?);
+    let Some(path) = module.file.clone().or_else(on_target) else {
         return;
     };
     let file = match MappedFile::open(&path) {

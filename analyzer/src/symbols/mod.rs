@@ -7,6 +7,7 @@
 
 mod dwarf;
 mod file;
+mod layout;
 mod locate;
 mod module;
 mod names;
@@ -18,6 +19,7 @@ mod sysroot;
 mod table;
 
 use crate::address::FileAddress;
+pub use layout::{Layout, layout};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,6 +32,8 @@ pub struct Options {
     pub sysroot: Option<PathBuf>,
     /// Directories with debug files: trees of build ids, or the files themselves.
     pub debug_dirs: Vec<PathBuf>,
+    /// The program's file, for logs of glibc's mtrace, which name it as it was called.
+    pub exe: Option<PathBuf>,
     /// Prefixes of source files to be replaced, old and new; the first that fits counts.
     pub map: Vec<(String, String)>,
     /// Show C++ and Rust names as in the source.
@@ -41,6 +45,7 @@ impl Default for Options {
         Self {
             sysroot: None,
             debug_dirs: Vec::new(),
+            exe: None,
             map: Vec::new(),
             demangle: true,
         }
@@ -54,6 +59,8 @@ pub struct Module {
     pub path: Option<String>,
     /// Its GNU build id.
     pub build_id: Option<Vec<u8>>,
+    /// The file itself, where the user named it; then its path is not looked up.
+    pub file: Option<PathBuf>,
 }
 
 /// What was found about the addresses of one module.
@@ -190,6 +197,13 @@ fn look_up(
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// The names as in the source, in the same order; unchanged if `options` ask for that.
+#[must_use]
+pub fn readable(names: &[&str], options: &Options) -> Vec<String> {
+    let found = names::Names::of(names.iter().copied(), options.demangle);
+    names.iter().map(|name| found.readable(name)).collect()
 }
 
 /// Bytes of stack for a thread that looks up symbols. Only what is used takes memory.

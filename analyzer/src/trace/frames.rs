@@ -54,6 +54,11 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// Whether nothing is there that a frame begins with.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.first_damage.is_none() && self.newer_major.is_none()
+    }
+
     /// Scans all of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mark = Finder::new(MARK);

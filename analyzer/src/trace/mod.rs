@@ -17,6 +17,7 @@ pub use error::{TraceError, Translation};
 pub(crate) use source::{Head, Source};
 pub(crate) use stream::{Observed, Stream};
 
+use crate::mtrace;
 use frames::{Frame, Scan};
 use heapwire_format::{FLAG_MIXED, FrameKind, Header, MINOR, Record, SumKind};
 pub(crate) use input::Input;
@@ -53,6 +54,8 @@ pub(crate) struct Trace {
     pub(crate) streams: Vec<Stream>,
     pub(crate) observed: Vec<Observed>,
     pub(crate) condition: Condition,
+    /// Inputs that are logs of glibc's mtrace.
+    pub(crate) logs: Vec<u32>,
     /// Input and offset of the damaged frames that were found whole.
     damaged: FxHashSet<(usize, usize)>,
 }
@@ -89,11 +92,17 @@ impl Trace {
             streams: Vec::new(),
             observed: Vec::new(),
             condition: Condition::default(),
+            logs: Vec::new(),
             damaged: FxHashSet::default(),
         };
         let mut index = FxHashMap::default();
         for input in 0..trace.inputs.len() {
-            let scan = Scan::of(trace.inputs[input].bytes());
+            let bytes = trace.inputs[input].bytes();
+            let scan = Scan::of(bytes);
+            if scan.is_empty() && mtrace::is_log(bytes) {
+                trace.logs.push(input_index(input));
+                continue;
+            }
             refuse_without_frames(&trace.inputs[input], &scan)?;
             trace.add(input, &scan, &mut index);
         }

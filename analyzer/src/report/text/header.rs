@@ -21,7 +21,7 @@ pub(super) fn of_one(page: &mut Page<'_>, report: &Report, process: &Process) {
             .map(|machine| escape(machine).into_owned()),
     );
     let mut what = vec![
-        format::duration(report.trace.duration_ns),
+        lasted(&report.trace),
         counted(events(&process.totals), "event"),
         end(process),
     ];
@@ -57,7 +57,7 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     let sum = |of: fn(&Process) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
     let mut what = vec![
         processes(all.len()),
-        format::duration(report.trace.duration_ns),
+        lasted(&report.trace),
         counted(sum(|of| events(&of.totals)), "event"),
         counted(sum(|of| of.errors.len() as u64), "error"),
     ];
@@ -83,6 +83,14 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     }
     what.extend(wholeness(&report.trace));
     fill(page, &what, if page.is_wide() { " · " } else { ", " });
+}
+
+/// How long the recording lasted; what the trace is, where it does not say that.
+fn lasted(trace: &TraceSummary) -> String {
+    match trace.kind {
+        "mtrace" => "log of glibc's mtrace".to_owned(),
+        _ => format::duration(trace.duration_ns),
+    }
 }
 
 fn processes(number: usize) -> String {

@@ -8,7 +8,9 @@ use crate::report::system::is_system;
 use crate::report::{Leak, Process};
 
 /// Blocks never released, by site; the user's sites before those of the system.
-pub(super) fn leaks(page: &mut Page<'_>, process: &Process) {
+///
+/// `is_whole` says that no record is missing.
+pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
     let ended = process.end == "normal";
     let name = if ended {
         "LEAKED"
@@ -19,6 +21,7 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process) {
     if process.leaks.is_empty() {
         let why = match super::header::events(&process.totals) {
             0 => "nothing is known: no call was recorded",
+            _ if !is_whole => "none is known, but records are missing",
             _ if ended => "no leaks: every recorded block was released",
             _ => "nothing: no recorded block was live",
         };

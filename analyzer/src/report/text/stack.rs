@@ -102,7 +102,7 @@ fn function(frame: &Frame) -> String {
     let name = match (&frame.function, &frame.module, &frame.offset) {
         (Some(function), _, _) => function.clone(),
         (None, Some(module), Some(offset)) => format!("{}+{offset}", file_name(module)),
-        (None, Some(module), None) => file_name(module).to_owned(),
+        (None, Some(module), None) => format!("{} at {}", file_name(module), frame.address),
         (None, None, _) => frame.address.clone(),
     };
     escape(&name).into_owned()
@@ -215,6 +215,15 @@ mod tests {
         );
         assert_eq!(call(frame("/opt/gw", "f", "/e.c")).place, "/e.c:7");
         assert_eq!(names().call(&[]).function, "unknown call site");
+    }
+
+    #[test]
+    fn a_module_of_unknown_place_is_named_with_the_address() {
+        let call = names().call(&[Frame {
+            offset: None,
+            ..frame("./gw", "", "")
+        }]);
+        assert_eq!(call.function, "gw at 0x401136");
     }
 
     #[test]

@@ -33,6 +33,7 @@ fn moment(at_ms: u64, thread: u64, calls: &[(&str, &str)]) -> Moment {
     Moment {
         thread: Some(thread),
         time_ns: Some(at_ms * 1_000_000),
+        log_line: None,
         stack: stack(calls),
     }
 }
@@ -77,6 +78,7 @@ fn leak(bytes: u64, blocks: u64, stack: Stack) -> Leak {
         blocks,
         allocations: blocks + 2110,
         oldest_ns: Some(4 * SECOND),
+        oldest_line: None,
         stack,
     }
 }
@@ -471,6 +473,7 @@ fn live_blocks_are_listed() {
         size,
         thread: Some(7),
         time_ns: Some(SECOND),
+        log_line: None,
         inherited: size == 2,
         stack: stack(&[("main", "src/main.c:3")]),
     };

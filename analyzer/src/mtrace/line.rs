@@ -1,0 +1,236 @@
+//! One line of a log: a mark, a record, or something else.
+//!
+//! The usual form is tried first. What does not have it is searched for a record from its end, since whatever stands
+//! before one (a time, a pid, an indent, output of the program) is not of our making and can be anything.
+
+use super::caller;
+use nom::branch::alt;
+use nom::bytes::complete::{tag, take_while1};
+use nom::character::complete::{char, one_of};
+use nom::combinator::{opt, peek, value};
+use nom::sequence::preceded;
+use nom::{IResult, Parser};
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line<'l> {
+    /// `= Start`
+    Start,
+    /// `= End`
+    End,
+    Record(Entry<'l>),
+    /// Nothing but blanks.
+    Blank,
+    /// What is left of one record or more.
+    Damaged,
+    /// Not of a log.
+    Foreign,
+}
+
+/// A line, and what stood before it on the same line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read<'l> {
+    pub(crate) line: Line<'l>,
+    /// The rest of a record that was cut off by this one.
+    pub(crate) follows_damage: bool,
+}
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'l> {
+    /// The text of the caller, if there is one.
+    pub(crate) caller: Option<&'l [u8]>,
+    pub(crate) kind: Kind,
+    /// 0 for `(nil)`.
+    pub(crate) address: u64,
+    /// 0 where the kind has none.
+    pub(crate) size: u64,
+}
+
+/// The kinds of record, each by its sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `+`
+    Allocated,
+    /// `-`
+    Released,
+    /// `<`, the first half of a realloc
+    Old,
+    /// `>`, the second half
+    New,
+    /// `!`, a realloc that failed
+    Failed,
+}
+
+impl<'l> Read<'l> {
+    /// Reads a line without its line feed.
+    pub(crate) fn of(line: &'l [u8]) -> Self {
+        match usual(line) {
+            Some(entry) => Self::whole(Line::Record(entry)),
+            None => Self::unusual(line),
+        }
+    }
+
+    fn whole(line: Line<'l>) -> Self {
+        Self {
+            line,
+            follows_damage: false,
+        }
+    }
+
+    /// Reads a line that has not the usual form.
+    #[cold]
+    pub(crate) fn unusual(line: &'l [u8]) -> Self {
+        // A hole is left by a process that writes to a file which another one began anew.
+        if let Some(hole) = memchr::memrchr(0, line) {
+            let after = Self::of(&line[hole + 1..]);
+            return Self {
+                line: match after.line {
+                    Line::Blank | Line::Foreign => Line::Damaged,
+                    line => line,
+                },
+                follows_damage: after.line != Line::Damaged,
+            };
+        }
+        let line = line.trim_ascii();
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        if line.is_empty() {
+            return Self::whole(Line::Blank);
+        }
+        for (mark, read) in [(&b"= Start"[..], Line::Start), (b"= End", Line::End)] {
+            if let Some(before) = line.strip_suffix(mark) {
+                return Self {
+                    line: read,
+                    follows_damage: has_traces(before),
+                };
+            }
+        }
+        let signs = (0..line.len()).rev().filter(|at| is_sign(line, *at));
+        for at in signs {
+            if let Ok((_, mut entry)) = record(&line[at..]) {
+                let Some((caller, follows_damage)) = caller::before_sign(&line[..at]) else {
+                    continue;
+                };
+                entry.caller = caller;
+                return Self {
+                    line: Line::Record(entry),
+                    follows_damage,
+                };
+            }
+        }
+        Self::whole(if has_traces(line) || is_tail(line) {
+            Line::Damaged
+        } else {
+            Line::Foreign
+        })
+    }
+}
+
+/// `@ CALLER] SIGN ADDRESS [SIZE]` and nothing else.
+fn usual(line: &[u8]) -> Option<Entry<'_>> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = line.strip_prefix(b"@ ")?;
+    let (caller, rest) = text.split_at(memchr::memrchr(b']', text)? + 1);
+    let (rest, mut entry) = record(rest.strip_prefix(b" ")?).ok()?;
+    entry.caller = Some(caller);
+    rest.is_empty().then_some(entry)
+}
+
+/// Whether a sign stands at `at`, with blanks around it.
+fn is_sign(line: &[u8], at: usize) -> bool {
+    let is_blank = |byte: Option<&u8>| byte.is_none_or(|byte| matches!(byte, b' ' | b'\t'));
+    matches!(line[at], b'+' | b'-' | b'<' | b'>' | b'!')
+        && is_blank(line.get(at + 1))
+        && (at == 0 || is_blank(line.get(at - 1)))
+}
+
+/// Whether there is what only a record has, though none is whole.
+fn has_traces(text: &[u8]) -> bool {
+    text.starts_with(b"@ ")
+        || memchr::memmem::find(text, b"[0x").is_some()
+        || memchr::memmem::find(text, b"] + 0x").is_some()
+}
+
+/// Whether the line is the end of a record: some digits, and perhaps a size.
+fn is_tail(line: &[u8]) -> bool {
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
+    let mut parts = line.splitn(2, |byte| *byte == b' ');
+    let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+    second
+        .and_then(|size| size.strip_prefix(b"0x"))
+        .is_some_and(|size| digits(size) && digits(first.strip_prefix(b"0x").unwrap_or(first)))
+}
+
+/// A record from its sign on. What follows it must be parted from it.
+fn record(text: &[u8]) -> IResult<&[u8], Entry<'_>> {
+    let (rest, (kind, _, address)) = (kind, blanks, address).parse(text)?;
+    let (rest, size) = match kind {
+        Kind::Released | Kind::Old => (rest, 0),
+        Kind::Allocated | Kind::New | Kind::Failed => preceded(blanks, size).parse(rest)?,
+    };
+    let (rest, _) = peek(alt((end, value((), one_of(" \t"))))).parse(rest)?;
+    let entry = Entry {
+        caller: None,
+        kind,
+        address,
+        size,
+    };
+    Ok((rest, entry))
+}
+
+fn kind(text: &[u8]) -> IResult<&[u8], Kind> {
+    alt((
+        value(Kind::Allocated, char('+')),
+        value(Kind::Released, char('-')),
+        value(Kind::Old, char('<')),
+        value(Kind::New, char('>')),
+        value(Kind::Failed, char('!')),
+    ))
+    .parse(text)
+}
+
+fn end(text: &[u8]) -> IResult<&[u8], ()> {
+    value((), nom::combinator::eof).parse(text)
+}
+
+fn blanks(text: &[u8]) -> IResult<&[u8], &[u8]> {
+    take_while1(|byte| matches!(byte, b' ' | b'\t')).parse(text)
+}
+
+fn address(text: &[u8]) -> IResult<&[u8], u64> {
+    alt((preceded(prefix, hexadecimal), value(0, tag(&b"(nil)"[..])))).parse(text)
+}
+
+/// Sizes had no prefix in the first versions; zero never has one.
+fn size(text: &[u8]) -> IResult<&[u8], u64> {
+    preceded(opt(prefix), hexadecimal).parse(text)
+}
+
+fn prefix(text: &[u8]) -> IResult<&[u8], &[u8]> {
+    alt((tag(&b"0x"[..]), tag(&b"0X"[..]))).parse(text)
+}
+
+/// A number that fits in 64 bits.
+pub(super) fn hexadecimal(text: &[u8]) -> IResult<&[u8], u64> {
+    let mut number = 0u64;
+    let mut digits = 0;
+    for byte in text {
+        let Some(digit) = char::from(*byte).to_digit(16) else {
+            break;
+        };
+        if number >> 60 != 0 {
+            return fail(text);
+        }
+        number = number << 4 | u64::from(digit);
+        digits += 1;
+    }
+    if digits == 0 {
+        return fail(text);
+    }
+    Ok((&text[digits..], number))
+}
+
+fn fail<T>(text: &[u8]) -> IResult<&[u8], T> {
+    let kind = nom::error::ErrorKind::HexDigit;
+    Err(nom::Err::Error(nom::error::Error::new(text, kind)))
+}

@@ -1,0 +1,389 @@
+//! A log as events, session by session.
+//!
+//! A session goes from one `= Start` to the next. Records are numbered within it; a line that was a record and cannot be
+//! read takes a number too, so what is missing shows as it does in a trace. The clock of a log is the number of its line.
+
+use super::callers::{Callers, Place, Seen};
+use super::line::{Entry, Kind, Line, Read};
+use crate::order::Event;
+use crate::sites::Module;
+use heapwire_format::{Op, Record};
+
+/// Events of one session, and the modules that they are the first to name.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) modules: Vec<Module>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// What a log has besides records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub(crate) damaged_lines: u64,
+    pub(crate) damaged_bytes: u64,
+    pub(crate) first_damaged: Option<u64>,
+    pub(crate) foreign_lines: u64,
+    pub(crate) foreign_bytes: u64,
+    pub(crate) first_foreign: Option<u64>,
+    /// The last line has no end.
+    pub(crate) is_cut: bool,
+}
+
+/// What a log says of one session besides its records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// Index of the input that holds the log.
+    pub(crate) input: u32,
+    /// It begins with `= Start`.
+    pub(crate) has_start: bool,
+    /// `= Start` stands in the middle of a line: another process writes to the same file.
+    pub(crate) is_mixed: bool,
+    /// All numbers below this one are taken.
+    pub(crate) taken: u64,
+}
+
+/// Reads a log from its beginning to its end.
+pub(crate) struct Reader<'l> {
+    lines: Lines<'l>,
+    /// What was read and not yet given out.
+    ahead: Option<Item>,
+    pub(crate) session: Session,
+    /// Modules that the session was told of.
+    told: usize,
+}
+
+impl<'l> Reader<'l> {
+    /// Reads `log`; its modules get bases from `first_base` on.
+    pub(crate) fn new(log: &'l [u8], input: u32, first_base: u64) -> Self {
+        let mut lines = Lines {
+            rest: log,
+            line: 0,
+            number: 0,
+            damaged: 0,
+            last_address: 0,
+            callers: Callers::new(first_base),
+            condition: Condition::default(),
+        };
+        let ahead = lines.next();
+        Self {
+            lines,
+            ahead,
+            session: Session {
+                input,
+                ..Session::default()
+            },
+            told: 0,
+        }
+    }
+
+    /// Goes on to the next session, once the one before has given all its events. Gives whether there is one.
+    pub(crate) fn next_session(&mut self) -> bool {
+        let Some(next) = self.ahead else {
+            return false;
+        };
+        self.session = Session {
+            input: self.session.input,
+            ..Session::default()
+        };
+        self.told = 0;
+        if let Item::Start { is_mixed } = next {
+            self.session.has_start = true;
+            self.session.is_mixed = is_mixed;
+            self.lines.begin_session();
+            self.ahead = self.lines.next();
+        }
+        true
+    }
+
+    /// Appends up to about `most` further events of the session; nothing is left of it once there are none.
+    pub(crate) fn fill(&mut self, batch: &mut Batch, most: usize) {
+        while batch.events.len() < most {
+            match self.ahead {
+                Some(Item::Record(held)) if held.entry.kind == Kind::Old => {
+                    self.ahead = self.lines.next();
+                    self.realloc(held, batch);
+                }
+                Some(Item::Record(numbered)) => {
+                    batch.events.push(numbered.event());
+                    self.ahead = self.lines.next();
+                }
+                Some(Item::End(event)) => {
+                    batch.events.push(event);
+                    self.ahead = self.lines.next();
+                }
+                Some(Item::Start { .. }) | None => break,
+            }
+        }
+        self.session.taken = self.lines.taken();
+        let modules = self.lines.callers.modules();
+        batch
+            .modules
+            .extend(modules[self.told..].iter().map(Seen::module));
+        self.told = modules.len();
+    }
+
+    /// Joins the two halves of a realloc. Where the second is missing, all that is known is that the block is gone.
+    fn realloc(&mut self, old: Numbered, batch: &mut Batch) {
+        let new = match self.ahead {
+            Some(Item::Record(new))
+                if new.entry.kind == Kind::New && new.number == old.number + 1 =>
+            {
+                new
+            }
+            _ => {
+                batch.events.push(old.as_op(Op::RELEASED));
+                return;
+            }
+        };
+        let place = if new.place == Place::default() {
+            old.place // the second half had no caller in the first versions
+        } else {
+            new.place
+        };
+        let size = new.entry.size;
+        let half = |numbered: Numbered| Numbered {
+            place,
+            entry: Entry {
+                size,
+                ..numbered.entry
+            },
+            ..numbered
+        };
+        batch.events.push(half(old).as_op(Op::REALLOC_OLD));
+        batch.events.push(half(new).event());
+        self.ahead = self.lines.next();
+    }
+
+    pub(crate) fn condition(&self) -> Condition {
+        self.lines.condition
+    }
+
+    pub(crate) fn callers(&self) -> &Callers<'l> {
+        &self.lines.callers
+    }
+}
+
+/// What a log is made of.
+#[derive(Clone, Copy)]
+enum Item {
+    Start { is_mixed: bool },
+    End(Event),
+    Record(Numbered),
+}
+
+/// A record with its place in the log.
+#[derive(Clone, Copy)]
+struct Numbered {
+    number: u64,
+    line: u64,
+    place: Place,
+    entry: Entry<'static>,
+}
+
+impl Numbered {
+    /// The record as an event.
+    fn event(&self) -> Event {
+        let Entry {
+            kind,
+            address,
+            size,
+            ..
+        } = self.entry;
+        self.as_op(match (kind, address, size) {
+            (Kind::Allocated | Kind::New, 0, _) => Op::ALLOCATION_FAILED,
+            (Kind::Allocated, ..) => Op::ALLOCATED,
+            (Kind::New, ..) => Op::REALLOC_NEW,
+            (Kind::Released | Kind::Old, ..) => Op::RELEASED,
+            // Up to glibc 2.17 this was `realloc(p, 0)`, which frees; later nothing writes it.
+            (Kind::Failed, _, 0) => Op::RELEASED,
+            (Kind::Failed, ..) => Op::REALLOC_FAILED,
+        })
+    }
+
+    fn as_op(&self, op: Op) -> Event {
+        event(
+            self.number,
+            self.line,
+            Record {
+                op,
+                flags: 0,
+                time: 0,
+                number: 0,
+                ptr: self.entry.address,
+                size: self.entry.size,
+                pc: self.place.pc,
+                base: self.place.base,
+            },
+        )
+    }
+}
+
+fn event(number: u64, line: u64, record: Record) -> Event {
+    Event {
+        number,
+        clock: line,
+        tid: 0,
+        record,
+    }
+}
+
+/// `= End`, which does not say how the program went on.
+const END: Record = Record {
+    op: Op::END,
+    flags: 0,
+    time: 0,
+    number: 0,
+    ptr: 0,
+    size: u64::MAX,
+    pc: 0,
+    base: 0,
+};
+
+/// The lines of a log that say something, and the account of the others.
+struct Lines<'l> {
+    rest: &'l [u8],
+    /// Number of the line read last, from 1.
+    line: u64,
+    /// Number of the record read last in its session.
+    number: u64,
+    /// Lines since then that were records.
+    damaged: u64,
+    /// The address read last.
+    last_address: u64,
+    callers: Callers<'l>,
+    condition: Condition,
+}
+
+impl<'l> Lines<'l> {
+    fn begin_session(&mut self) {
+        self.number = 0;
+        self.damaged = 0;
+    }
+
+    /// The number after those that are taken.
+    fn taken(&self) -> u64 {
+        self.number + self.damaged + 1
+    }
+
+    /// The next line that says something.
+    fn next(&mut self) -> Option<Item> {
+        while !self.rest.is_empty() {
+            self.line += 1;
+            let (line, is_whole) = match memchr::memchr(b'\n', self.rest) {
+                Some(end) => {
+                    let line = &self.rest[..end];
+                    self.rest = &self.rest[end + 1..];
+                    (line, true)
+                }
+                None => (std::mem::take(&mut self.rest), false),
+            };
+            if let Some(item) = self.item(line, is_whole) {
+                return Some(item);
+            }
+        }
+        None
+    }
+
+    fn item(&mut self, line: &'l [u8], is_whole: bool) -> Option<Item> {
+        let mut read = Read::of(line);
+        let mut place = Place::default();
+        if let Line::Record(entry) = read.line
+            && let Some(caller) = entry.caller
+        {
+            match self.callers.place(caller) {
+                Some(found) => place = found,
+                None => {
+                    read = Read::unusual(line);
+                    place = self.place(&read);
+                }
+            }
+        }
+        if !is_whole && !self.can_end_the_log(line, &read) {
+            self.condition.is_cut = true;
+            self.note_damage(line.len());
+            return None;
+        }
+        if read.follows_damage {
+            self.note_damage(line.len());
+        }
+        self.account(read, line.len(), is_whole, place)
+    }
+
+    /// What a line that can be believed says.
+    fn account(
+        &mut self,
+        read: Read<'l>,
+        length: usize,
+        is_whole: bool,
+        place: Place,
+    ) -> Option<Item> {
+        match read.line {
+            Line::Record(entry) => {
+                self.last_address = entry.address;
+                Some(Item::Record(Numbered {
+                    number: self.take_number(),
+                    line: self.line,
+                    place,
+                    entry: Entry {
+                        caller: None,
+                        ..entry
+                    },
+                }))
+            }
+            Line::Start => Some(Item::Start {
+                is_mixed: read.follows_damage,
+            }),
+            Line::End => Some(Item::End(event(self.take_number(), self.line, END))),
+            Line::Blank => None,
+            Line::Damaged => {
+                self.note_damage(length);
+                None
+            }
+            Line::Foreign => {
+                let condition = &mut self.condition;
+                condition.foreign_lines += 1;
+                condition.foreign_bytes += length as u64 + u64::from(is_whole);
+                condition.first_foreign.get_or_insert(self.line);
+                None
+            }
+        }
+    }
+
+    fn place(&mut self, read: &Read<'l>) -> Place {
+        let caller = match read.line {
+            Line::Record(entry) => entry.caller,
+            _ => None,
+        };
+        caller
+            .and_then(|caller| self.callers.place(caller))
+            .unwrap_or_default()
+    }
+
+    /// Whether a line without an end can be believed: a size may lack digits, and so may an address that is shorter
+    /// than the one before it.
+    fn can_end_the_log(&self, line: &[u8], read: &Read<'_>) -> bool {
+        match read.line {
+            Line::Start | Line::End | Line::Blank => true,
+            Line::Foreign => !line.starts_with(b"@") && !line.starts_with(b"="),
+            Line::Record(entry) => {
+                let digits = |address: u64| address.leading_zeros() / 4;
+                entry.kind == Kind::Released && digits(entry.address) == digits(self.last_address)
+            }
+            Line::Damaged => false,
+        }
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.number += 1 + self.damaged;
+        self.damaged = 0;
+        self.number
+    }
+
+    fn note_damage(&mut self, bytes: usize) {
+        self.damaged += 1;
+        let condition = &mut self.condition;
+        condition.damaged_lines += 1;
+        condition.damaged_bytes += bytes as u64;
+        condition.first_damaged.get_or_insert(self.line);
+    }
+}

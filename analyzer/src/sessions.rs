@@ -1,0 +1,102 @@
+//! Replays the sessions of logs of glibc's mtrace: each is a process image of its own.
+
+use crate::address::Machine;
+use crate::images::{Image, Start};
+use crate::mtrace::{self, Batch, Condition, Reader, Seen, Session};
+use crate::replay::{Beginning, Replay};
+use crate::sites::SiteTable;
+use crate::trace::Trace;
+
+/// Events that are read while as many before them are replayed.
+const BATCH: usize = 1 << 14;
+
+/// What a log has besides the records of its sessions.
+pub(crate) struct Log {
+    /// Index of the input.
+    pub(crate) input: u32,
+    pub(crate) condition: Condition,
+    /// The modules that it names.
+    pub(crate) modules: Vec<Seen>,
+}
+
+impl Log {
+    /// The path of the program, as far as names tell: the first module that is no library.
+    pub(crate) fn program(&self) -> Option<&str> {
+        let mut paths = self.modules.iter().map(|seen| seen.path.as_str());
+        paths.find(|path| !mtrace::is_library(path))
+    }
+}
+
+/// Replays all sessions of the log in `input` into `images`.
+pub(crate) fn replay(
+    trace: &Trace,
+    input: u32,
+    want_blocks: bool,
+    sites: &mut SiteTable,
+    images: &mut Vec<Image>,
+) -> Log {
+    // No module of a log has the base of one of another.
+    let first_base = (u64::from(input) + 1) << 32;
+    let mut reader = Reader::new(trace.bytes(input), input, first_base);
+    while reader.next_session() {
+        images.push(replay_session(&mut reader, want_blocks, sites));
+    }
+    Log {
+        input,
+        condition: reader.condition(),
+        modules: reader.callers().modules().to_vec(),
+    }
+}
+
+fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTable) -> Image {
+    let mut replay = Replay::new(Beginning {
+        first_number: Some(1),
+        is_late: true, // a program calls mtrace() when it likes to
+        writes_late: true,
+        machine: Machine::Other,
+        clock: 0,
+    });
+    let (mut batch, mut next) = (Batch::default(), Batch::default());
+    loop {
+        next.events.clear();
+        next.modules.clear();
+        rayon::join(
+            || reader.fill(&mut next, BATCH),
+            || replay.apply(&batch.events, sites),
+        );
+        std::mem::swap(&mut batch, &mut next);
+        if batch.events.is_empty() {
+            break;
+        }
+        for module in batch.modules.drain(..) {
+            replay.declare(module, sites);
+        }
+    }
+    let session = reader.session;
+    let mut outcome = replay.finish(session.taken, want_blocks, sites);
+    if session.is_mixed {
+        for fault in &mut outcome.faults {
+            fault.is_whole = false;
+        }
+    }
+    Image {
+        declaration: None,
+        pid: None,
+        outcome,
+        wait_status: None,
+        lacks_parent: false,
+        start: start(&session),
+        lost: 0,
+        void: 0,
+        differing_copies: 0,
+        session: Some(session),
+    }
+}
+
+fn start(session: &Session) -> Start {
+    if session.has_start {
+        Start::Seen
+    } else {
+        Start::Missing
+    }
+}
