@@ -51,6 +51,8 @@ pub(crate) struct ProcessDeclaration {
     /// Bytes of a pointer.
     pub(crate) word: Option<u64>,
     pub(crate) big_endian: bool,
+    /// The module whose `malloc` comes before the recorder's; empty = the executable.
+    pub(crate) own_malloc: Option<String>,
 }
 
 impl ProcessDeclaration {
@@ -89,6 +91,7 @@ impl ProcessDeclaration {
             machine: None,
             word: None,
             big_endian: false,
+            own_malloc: None,
         };
         let mut parent = None;
         let mut fork = None;
@@ -109,6 +112,7 @@ impl ProcessDeclaration {
                 }
                 b"machine" => declaration.machine = parse::decimal(value),
                 b"word" => declaration.word = parse::decimal(value),
+                b"own-malloc" => declaration.own_malloc = Some(readable(value)),
                 b"order" => declaration.big_endian = value == b"big",
                 _ => {}
             }

@@ -307,6 +307,11 @@ pub(crate) fn no_records(images: &[Image]) -> Warning {
         "No call was recorded in what is left of the trace.".to_owned()
     } else if names.is_empty() {
         "No call was recorded: no process got as far as to declare itself.".to_owned()
+    } else if let Some(definers) = definers(&names) {
+        format!(
+            "No call was recorded of {}: the recorder was loaded, but no allocation passed through it, as {definers} malloc itself.",
+            processes(&names)
+        )
     } else {
         format!(
             "No call was recorded of {}: it made none, or its calls do not go through the dynamic linker (linked statically, or an allocator of its own).",
@@ -317,6 +322,21 @@ pub(crate) fn no_records(images: &[Image]) -> Warning {
         kind: "no-records",
         count: 1,
         text,
+    }
+}
+
+/// Who defines `malloc` in the place of the recorder's, if that is so in all of `images`.
+fn definers(images: &[&Image]) -> Option<String> {
+    let own: Option<FxHashSet<&str>> = images
+        .iter()
+        .map(|it| it.declaration.as_ref()?.own_malloc.as_deref())
+        .collect();
+    let own = own?;
+    match own.iter().next() {
+        Some(path) if own.len() == 1 && !path.is_empty() => Some(format!("{path} defines")),
+        Some(_) if own.len() == 1 => Some("the program defines".to_owned()),
+        Some(_) => Some("the programs define".to_owned()),
+        None => None,
     }
 }
 

@@ -124,6 +124,16 @@ pub(crate) fn allocator_path(room: &mut [u8]) -> Option<&[u8]> {
     copy_text(entry.name, room)
 }
 
+/// Path of the module whose `malloc` is called in place of ours, as the loader has it, copied into `room`; empty = the
+/// executable.
+pub(crate) fn shadowing_path(room: &mut [u8]) -> Option<&[u8]> {
+    let (own, name) = (arch::own_dynamic_section(), Function::Malloc.name());
+    let mut before = entries(first_entry()).take_while(|(_, entry)| entry.dynamic != own);
+    let (_, entry) = before
+        .find(|(_, entry)| Tables::of(entry).is_some_and(|tables| tables.find(name).is_some()))?;
+    copy_text(entry.name, room)
+}
+
 /// Version of the GNU libc, copied into `room`; `None` with another libc.
 pub(crate) fn gnu_libc_version(room: &mut [u8]) -> Option<&[u8]> {
     let address = known(Function::GnuLibcVersion)?;

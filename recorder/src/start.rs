@@ -138,6 +138,9 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
     if let Some(path) = next::allocator_path(buffer) {
         text.entry(b"allocator", path);
     }
+    if let Some(path) = next::shadowing_path(buffer) {
+        text.entry(b"own-malloc", path);
+    }
     text.entry(b"clock", b"monotonic-coarse");
     text.number_entry(b"clock-resolution", clock::resolution());
 }

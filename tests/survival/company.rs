@@ -1,21 +1,63 @@
 //! In company: other allocators and preloads, plug-ins and language run-times, each with its own ways to the heap.
 
 use super::{program, traced};
-use heapwire_tests::build::{compile, recorder};
-use heapwire_tests::run::{Run, list, number, report};
+use heapwire_tests::build::{compile, executable, heapwire, recorder};
+use heapwire_tests::run::{Run, list, number, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
+use std::env;
+use std::fs;
+use std::iter;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says that something is not tested since it is not installed. With `HEAPWIRE_TEST_ALL` set, that is a failure.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests is to know")]
+fn is_missing(what: &str) {
+    assert!(
+        env::var_os("HEAPWIRE_TEST_ALL").is_none(),
+        "{what} is not installed"
+    );
+    eprintln!("not tested: {what} is not installed");
+}
+
+/// A library of the system.
+fn system_library(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let found = folders
+        .iter()
+        .map(|folder| Path::new(folder).join(name))
+        .find(|path| path.exists());
+    if found.is_none() {
+        is_missing(name);
+    }
+    found
+}
+
+/// A program of the system, rather than a script of the same name that only finds it.
+fn system_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = iter::once(PathBuf::from("/usr/bin"))
+        .chain(env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|path| path.exists());
+    if found.is_none() {
+        is_missing(name);
+    }
+    found
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("survival/programs")
+        .join(name)
+}
 
 /// Builds a library of this folder.
 fn library(scratch: &Scratch, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("survival/programs");
     let out = scratch.join(&format!("{name}.so"));
-    compile(
-        &source.join(format!("{name}.c")),
-        &out,
-        &["-shared", "-fPIC"],
-    );
+    compile(&source(&format!("{name}.c")), &out, &["-shared", "-fPIC"]);
     out
 }
 
@@ -81,4 +123,222 @@ fn an_allocators_own_calls_are_not_the_programs() {
     assert_eq!(warned(&report, "unseen-releases"), 0);
     assert_eq!(process["totals"]["reallocations"], 1000);
     assert_eq!(leaks_of(&program, process), [(1010, 1), (999, 3)]);
+}
+
+const ALLOCATORS: [&str; 4] = [
+    "libjemalloc.so.2",
+    "libtcmalloc_minimal.so.4",
+    "libtcmalloc_minimal_debug.so.4",
+    "libmimalloc.so.2",
+];
+
+/// Bytes and blocks that `company.cpp` keeps, most first.
+const KEPT: [(u64, u64); 8] = [
+    (64 * 800, 1),
+    (50006, 1),
+    (50005, 1),
+    (50004, 1),
+    (50003, 1),
+    (50002, 1),
+    (50001, 1),
+    (5, 1),
+];
+
+/// Runs `command` with and without the recorder, and holds one against the other. Gives the report on the trace.
+fn compared(scratch: &Scratch, command: &dyn Fn() -> Command, preloads: &[&Path]) -> Value {
+    let preload = |own: Option<&Path>| {
+        let all = own.into_iter().chain(preloads.iter().copied());
+        all.map(|path| path.to_str().unwrap())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let plain = Run::of(without_recorder(command()).env("LD_PRELOAD", preload(None)));
+    let trace = scratch.join("t.hwt");
+    let _ = fs::remove_file(&trace); // of the run before
+    let library = recorder(scratch);
+    let run = Run::of(
+        without_recorder(command())
+            .env("LD_PRELOAD", preload(Some(&library)))
+            .env("HEAPWIRE_OUT", &trace),
+    );
+    assert_eq!(run, plain);
+    assert!(run.stdout.contains("done"), "{}", run.stdout);
+    let report = report(&trace);
+    assert_eq!(number(&report["trace"]["lost_records"]), 0);
+    for process in list(&report["processes"]) {
+        assert_eq!(list(&process["errors"]).len(), 0, "{}", process["errors"]);
+    }
+    report
+}
+
+#[test]
+fn allocators_below_go_on_working() {
+    let scratch = Scratch::new("allocators");
+    let program = scratch.join("company");
+    compile(&source("company.cpp"), &program, &["-pthread"]);
+    let found = compared(&scratch, &|| Command::new(&program), &[]);
+    assert_eq!(leaks_of(&program, &found["processes"][0]), KEPT);
+    for name in ALLOCATORS {
+        let Some(allocator) = system_library(name) else {
+            continue;
+        };
+        let preloaded = compared(&scratch, &|| Command::new(&program), &[&allocator]);
+        assert_eq!(
+            leaks_of(&program, &preloaded["processes"][0]),
+            KEPT,
+            "{name}"
+        );
+        assert_eq!(preloaded["trace"]["complete"], true, "{name}");
+        let linked = scratch.join("linked");
+        let link = [
+            "-pthread",
+            "-Wl,--no-as-needed",
+            allocator.to_str().unwrap(),
+        ];
+        compile(&source("company.cpp"), &linked, &link);
+        let found = compared(&scratch, &|| Command::new(&linked), &[]);
+        assert_eq!(leaks_of(&linked, &found["processes"][0]), KEPT, "{name}");
+    }
+}
+
+#[test]
+fn language_run_times_go_on_working() {
+    let scratch = Scratch::new("run-times");
+    if let Some(python) = system_program("python3") {
+        let command = || {
+            let mut command = Command::new(&python);
+            command.arg(source("company.py"));
+            command
+        };
+        let found = compared(&scratch, &command, &[]);
+        let ends: Vec<_> = list(&found["processes"])
+            .iter()
+            .map(|it| &it["end"])
+            .collect();
+        assert_eq!(
+            ends,
+            ["normal", "normal", "normal"],
+            "parent, forked child, spawned child"
+        );
+        let kept = list(&found["processes"][0]["leaks"]).iter();
+        assert_eq!(kept.filter(|leak| leak["bytes"] == 50001).count(), 1);
+    }
+    if let Some(node) = system_program("node") {
+        let command = || {
+            let mut command = Command::new(&node);
+            command.arg(source("company.js"));
+            command
+        };
+        compared(&scratch, &command, &[]);
+    }
+    if let (Some(java), Some(javac)) = (system_program("java"), system_program("javac")) {
+        let built = Run::of(
+            Command::new(javac)
+                .arg("-d")
+                .arg(scratch.path())
+                .arg(source("Company.java")),
+        );
+        assert_eq!(built.status, 0, "{}", built.stderr);
+        let command = || {
+            let mut command = Command::new(&java);
+            command.arg("-cp").arg(scratch.path()).arg("Company");
+            command
+        };
+        compared(&scratch, &command, &[]);
+    }
+    let rust = executable("heapwire-samples", "collections");
+    let run = Run::of(&mut traced(
+        &rust,
+        &recorder(&scratch),
+        scratch.join("rust.hwt").to_str().unwrap(),
+    ));
+    assert_eq!(run, Run::of(&mut Command::new(&rust)));
+}
+
+#[test]
+fn go_goes_on_working() {
+    let scratch = Scratch::new("go");
+    let Some(go) = system_program("go") else {
+        return;
+    };
+    let program = scratch.join("company");
+    let built = Run::of(
+        Command::new(go)
+            .args(["build", "-o"])
+            .arg(&program)
+            .arg(source("company.go"))
+            .env("CGO_ENABLED", "1")
+            .env("GOCACHE", scratch.join("cache"))
+            .env("GOFLAGS", "-mod=mod"),
+    );
+    assert_eq!(built.status, 0, "{}", built.stderr);
+    let report = compared(&scratch, &|| Command::new(&program), &[]);
+    let process = &report["processes"][0];
+    assert!(number(&process["totals"]["allocations"]) > 16 * 50);
+    assert_eq!(leaks_of(&program, process)[0], (50001, 1));
+}
+
+/// What `heapwire` with `words` says on standard error and output, and its status.
+fn said(words: &[&str], program: &Path, scratch: &Scratch) -> (i32, String) {
+    let mut command = Command::new(heapwire());
+    command.args(words).arg("--").arg(program);
+    let run = Run::of(without_recorder(command).current_dir(scratch.path()));
+    (run.status, format!("{}{}", run.stdout, run.stderr))
+}
+
+/// Each program is told of beforehand, while it is recorded, and by the report, if there is a trace.
+#[test]
+fn programs_that_cannot_be_recorded_are_named_with_the_reason() {
+    let scratch = Scratch::new("hindered");
+    let plain = source("plain.c");
+    let build = |name: &str, flags: &[&str]| {
+        let out = scratch.join(name);
+        compile(&plain, &out, flags);
+        out
+    };
+    let own = scratch.join("own");
+    compile(&source("own_malloc.c"), &own, &[]);
+    let mut programs = vec![
+        (build("static", &["-static"]), "statically linked"),
+        (own.clone(), "defines malloc itself"),
+    ];
+    let user_id = build("set-user-id", &[]);
+    // Of another user than the one who runs the tests, so that the kernel changes over.
+    let is_changed = std::os::unix::fs::chown(&user_id, Some(65534), None).is_ok();
+    fs::set_permissions(&user_id, fs::Permissions::from_mode(0o4755)).unwrap();
+    if is_changed {
+        programs.push((user_id, "set-user-ID"));
+    } else {
+        is_missing("the right to make a file another user's");
+    }
+    if Path::new("/usr/include/x86_64-linux-gnu/gnu/stubs-32.h").exists() {
+        programs.push((build("small", &["-m32"]), "not for the machine"));
+    } else {
+        is_missing("a compiler for 32-bit programs");
+    }
+    for (program, why) in &programs {
+        let (status, text) = said(&["doctor"], program, &scratch);
+        assert_ne!(status, 0, "{why}");
+        assert!(text.contains(why), "{text}");
+        let (status, text) = said(&["record", "-o", "t.hwt"], program, &scratch);
+        assert_eq!(status, 0, "{why}");
+        assert!(text.starts_with("plain\n"), "{text}");
+        assert!(text.contains(why), "{text}");
+        assert!(!text.contains("ld.so"), "no noise of the loader: {text}");
+        assert!(!text.contains("no leaks"), "{text}");
+        let (status, text) = said(&["run"], program, &scratch);
+        assert_eq!(status, 0);
+        assert!(text.contains("nothing is known of leaks"), "{text}");
+    }
+    let (_, text) = said(&["record", "-o", "own.hwt"], &own, &scratch);
+    assert!(text.contains("nothing was recorded"), "{text}");
+    let mut report = Command::new(heapwire());
+    let run = Run::of(report.arg("report").arg(scratch.join("own.hwt")));
+    assert_eq!(run.status, 3);
+    let text = format!("{}{}", run.stdout, run.stderr).replace("\n  ", " ");
+    assert!(
+        text.contains("no allocation passed through it, as the program defines malloc itself"),
+        "{text}"
+    );
+    assert!(!text.contains("no leaks"), "{text}");
 }

@@ -104,7 +104,10 @@ pub(crate) fn record(
     output.start()?;
     let mut program = Command::new(name);
     program.args(&command[1..]);
-    program.envs(environment(&library, output, options));
+    // One for another machine would only draw a complaint of the dynamic linker.
+    if looked.obstacle != Some(program::Obstacle::Machine) {
+        program.envs(environment(&library, output, options));
+    }
     let (clock, begun) = (Instant::now(), SystemTime::now());
     let mut pid = 0;
     let ran = child::run(program, |child| {
