@@ -13,10 +13,12 @@ use std::process::Command;
 const DOORS: &[(&str, &[&str])] = &[
     ("addr2line", &["symbols/"]),
     ("clap", &["cli.rs", "cli/", "main.rs"]),
+    ("flate2", &["trace/unpack.rs"]),
     ("gimli", &["symbols/"]),
     ("memmap2", &["trace/", "symbols/"]),
     ("nom", &["mtrace/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
+    ("ruzstd", &["trace/unpack.rs"]),
 ];
 
 /// Files of the recorder that may hold `unsafe`: all that touch memory, registers or the kernel.

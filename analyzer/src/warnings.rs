@@ -79,6 +79,10 @@ fn of_numbers(trace: &Trace, all: &[Image], warnings: &mut Vec<Warning>) {
 }
 
 fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
+    for (path, why) in trace.broken() {
+        let text = format!("Only the beginning of {} is there: {why}.", path.display());
+        add(warnings, "packed-input-broken", 1, text);
+    }
     let condition = &trace.condition;
     let place = condition
         .first_damage

@@ -224,6 +224,15 @@ fn releases_that_are_written_late_are_no_errors() {
 }
 
 #[test]
+fn releases_of_a_program_with_mcheck_find_their_blocks() {
+    let report = reported(
+        "= Start\n@ ./gw:[0x119a] + 0x5617940fc510 0xa\n@ ./gw:[0x11af] < 0x5617940fc4e0\n@ ./gw:[0x11af] > 0x5617940fc510 0x1388\n+ 0x5617940fe010 0x7\n@ ./gw:[0x11bf] - 0x5617940fc4e0\n",
+    );
+    assert_eq!(errors(only(&report)), []);
+    assert_eq!(live(&report), [(1, 7)]);
+}
+
+#[test]
 fn sessions_are_processes_of_their_own() {
     let report = reported(
         "= Start\r\n+ 0x1000 0x1\r\n+ 0x2000 0x2\r\n- 0x1000\r\n= End\r\n= Start\r\n+ 0x1000 0x3\r\n",

@@ -11,6 +11,7 @@ mod determinism;
 mod drop_in;
 mod logs;
 mod newer;
+mod packed;
 mod processes;
 mod samples;
 mod symbols;

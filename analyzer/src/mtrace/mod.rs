@@ -6,6 +6,7 @@
 mod caller;
 mod callers;
 mod line;
+mod mcheck;
 mod placing;
 mod reader;
 mod script;

@@ -5,6 +5,7 @@
 
 use super::callers::{Callers, Place, Seen};
 use super::line::{Entry, Kind, Line, Read};
+use super::mcheck;
 use crate::order::Event;
 use crate::sites::Module;
 use heapwire_format::{Op, Record};
@@ -61,6 +62,7 @@ impl<'l> Reader<'l> {
             number: 0,
             damaged: 0,
             last_address: 0,
+            header: mcheck::header(log),
             callers: Callers::new(first_base),
             condition: Condition::default(),
         };
@@ -250,6 +252,8 @@ struct Lines<'l> {
     damaged: u64,
     /// The address read last.
     last_address: u64,
+    /// How far before their blocks releases point.
+    header: u64,
     callers: Callers<'l>,
     condition: Condition,
 }
@@ -320,12 +324,17 @@ impl<'l> Lines<'l> {
         match read.line {
             Line::Record(entry) => {
                 self.last_address = entry.address;
+                let header = match entry.kind {
+                    Kind::Released | Kind::Old if entry.address != 0 => self.header,
+                    _ => 0,
+                };
                 Some(Item::Record(Numbered {
                     number: self.take_number(),
                     line: self.line,
                     place,
                     entry: Entry {
                         caller: None,
+                        address: entry.address.wrapping_add(header),
                         ..entry
                     },
                 }))

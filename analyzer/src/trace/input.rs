@@ -1,6 +1,7 @@
 //! One input: a file mapped into memory, or all that a pipe or standard input gave.
 
 use super::TraceError;
+use super::unpack::{Broken, Unpacked, unpack};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Input {
     path: PathBuf,
     bytes: Bytes,
+    /// Why not all of it could be unpacked.
+    broken: Option<Broken>,
 }
 
 enum Bytes {
@@ -25,6 +28,12 @@ impl Input {
         } else {
             open_file(path)?
         };
+        let (bytes, broken) = match unpack(bytes.as_slice()) {
+            None => (bytes, None),
+            Some(unpacked) => unpacked
+                .and_then(|(unpacked, broken)| Ok((Bytes::of(unpacked)?, broken)))
+                .map_err(|source| TraceError::open(path, source))?,
+        };
         if bytes.as_slice().is_empty() {
             return Err(TraceError::Empty {
                 path: path.to_owned(),
@@ -33,6 +42,7 @@ impl Input {
         Ok(Self {
             path: path.to_owned(),
             bytes,
+            broken,
         })
     }
 
@@ -41,11 +51,16 @@ impl Input {
         Self {
             path,
             bytes: Bytes::Read(bytes),
+            broken: None,
         }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn broken(&self) -> Option<Broken> {
+        self.broken
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -54,6 +69,14 @@ impl Input {
 }
 
 impl Bytes {
+    fn of(unpacked: Unpacked) -> io::Result<Self> {
+        match unpacked {
+            Unpacked::InFile(file) if file.metadata()?.len() > 0 => map(&file).map(Self::Mapped),
+            Unpacked::InFile(_) => Ok(Self::Read(Vec::new())),
+            Unpacked::InMemory(bytes) => Ok(Self::Read(bytes)),
+        }
+    }
+
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,

@@ -12,6 +12,7 @@ pub(crate) mod source;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod unpack;
 
 pub use error::{TraceError, Translation};
 pub(crate) use source::{Head, Source};
@@ -25,6 +26,7 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use source::{Holder, Place};
 use std::path::{Path, PathBuf};
+use unpack::Broken;
 
 /// Damage and other things that the inputs as a whole show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +116,12 @@ impl Trace {
         }
         trace.streams = streams;
         Ok(trace)
+    }
+
+    /// The inputs that could not be unpacked to their ends, and why.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, Broken)> {
+        let inputs = self.inputs.iter();
+        inputs.filter_map(|input| Some((input.path(), input.broken()?)))
     }
 
     /// The bytes of an input.
