@@ -186,12 +186,7 @@ fn requests(
     for (id, addresses) in of_module {
         let module = sites.module(id);
         if module.is_named() {
-            let name = symbols::Module {
-                path: module.path.clone(),
-                build_id: module.build_id.clone(),
-                file: module.file.clone(),
-            };
-            let (ids, all) = of_file.entry(name).or_default();
+            let (ids, all) = of_file.entry(module.symbols()).or_default();
             ids.push(id);
             all.extend(addresses);
         }

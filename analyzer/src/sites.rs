@@ -4,6 +4,7 @@
 //! symbols say later.
 
 use crate::address::{LoadBias, Machine, ReturnAddress, RuntimeAddress};
+use crate::symbols;
 use rustc_hash::FxHashMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -45,6 +46,15 @@ pub(crate) struct Module {
 }
 
 impl Module {
+    /// The module as symbols are asked for it.
+    pub(crate) fn symbols(&self) -> symbols::Module {
+        symbols::Module {
+            path: self.path.clone(),
+            build_id: self.build_id.clone(),
+            file: self.file.clone(),
+        }
+    }
+
     /// Whether a text came with the declaration.
     pub(crate) fn is_named(&self) -> bool {
         self.path.is_some() || self.build_id.is_some()

@@ -3,8 +3,11 @@
 //! The expected output was worked out from what the script does with each kind of line; where the script is installed,
 //! it is asked as well.
 
+#[cfg(target_arch = "x86_64")]
+use crate::keep::{Keep, LINE};
 use heapwire_tests::run::{Run, command, on};
 use heapwire_tests::scratch::Scratch;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -95,7 +98,13 @@ fn logs_are_reported_as_the_script_does_it() {
             left => (format!("{HEAD}{left}"), 1),
         };
         assert_eq!(run.stdout, format!("{before}{blocks}"), "of {log}");
-        assert_eq!((run.status, &*run.stderr), (status, ""), "of {log}");
+        assert_eq!(run.status, status, "of {log}");
+        let has_blank = log.contains("./g w:");
+        assert_eq!(
+            run.stderr.contains("1 record with a blank"),
+            has_blank,
+            "{log}"
+        );
         if let Some(mut script) = script() {
             let its = Run::of(script.arg(&file));
             assert_eq!((its.stdout, its.status), (run.stdout, run.status), "{log}");
@@ -198,5 +207,140 @@ fn lines_of_any_shape_are_reported_as_the_script_does_it() {
         let run = on(&["mtrace"], &file);
         let its = Run::of(script().unwrap().arg(&file));
         assert_eq!((run.stdout, run.status), (its.stdout, its.status), "{log}");
+    }
+}
+
+/// What `heapwire mtrace` with `words` says of a log of one allocation by `caller`: the name of the caller, and the run.
+#[cfg(target_arch = "x86_64")]
+fn named(words: &[&str], caller: &str, scratch: &Scratch) -> (String, Run) {
+    let log = scratch.write("log", format!("@ {caller} + 0x602010 0x20\n"));
+    let run = Run::of(
+        command()
+            .current_dir(scratch.path())
+            .arg("mtrace")
+            .args(words)
+            .arg(log),
+    );
+    let name = run
+        .stdout
+        .split_once("     0x20  at ")
+        .map_or("", |(_, rest)| rest.trim_end());
+    (name.to_owned(), run)
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn callers_are_named_where_the_script_is_right_and_where_it_is_wrong() {
+    let scratch = Scratch::new("drop_in_names");
+    let pie = Keep::build(&scratch, "pie", &["-pie", "-fPIE"]);
+    let fixed = Keep::build(&scratch, "fixed", &["-no-pie"]);
+    let source = scratch.join("keep.c");
+    let line = format!("{}:{LINE}", source.display());
+    std::fs::copy(scratch.join("pie"), scratch.join("my app")).unwrap();
+    let (call, offset) = (pie.call, pie.call - pie.function);
+    let of_fixed = fixed.call - 0x40_0000;
+    let loaded = 0x5555_5555_4000 + call;
+    let cases = [
+        ("./pie", format!("./pie:[{call:#x}]"), true),
+        ("./pie", format!("./pie:(keep+{offset:x})[{call:#x}]"), true),
+        ("./fixed", format!("./fixed:[{of_fixed:#x}]"), false),
+        ("./fixed", format!("./fixed:[{:#x}]", fixed.call), true),
+        ("./pie", format!("pie:[{call:#x}]"), true),
+        ("./pie", format!("./work: busy:[{call:#x}]"), false),
+        (
+            "./pie",
+            format!("./pie:(keep+{offset:#x})[{loaded:#x}]"),
+            false,
+        ),
+        ("./my app", format!("./my app:[{call:#x}]"), false),
+        ("./fixed", format!("[{:#x}]", fixed.call), true),
+    ];
+    for (program, caller, script_is_right) in &cases {
+        let (name, run) = named(&[program], caller, &scratch);
+        assert_eq!(name, line, "{caller}");
+        assert_eq!(run.stderr.is_empty(), *script_is_right, "{}", run.stderr);
+        let (name, run) = named(&["--strict-compat", program], caller, &scratch);
+        assert_eq!(name == line, *script_is_right, "{caller}: {name}");
+        if let Some(mut script) = script()
+            && !program.contains(' ')
+        {
+            script.current_dir(scratch.path());
+            let its = Run::of(script.arg(program).arg(scratch.join("log")));
+            assert_eq!(
+                (its.stdout, its.status),
+                (run.stdout, run.status),
+                "{caller}"
+            );
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn one_address_in_two_modules_has_two_names() {
+    let scratch = Scratch::new("drop_in_twins");
+    let call = Keep::build(&scratch, "one", &["-pie", "-fPIE"]).call;
+    std::fs::create_dir(scratch.join("other")).unwrap();
+    let moved = format!("-ffile-prefix-map={}=/elsewhere", scratch.path().display());
+    let twin = Keep::build(&scratch, "other/two.so", &["-pie", "-fPIE", &moved]).call;
+    assert_eq!(call, twin);
+    let log = scratch.write(
+        "log",
+        format!("@ ./one:[{call:#x}] + 0x10 0x1\n@ ./other/two.so:[{call:#x}] + 0x20 0x2\n"),
+    );
+    let asked = |words: &[&str]| {
+        let run = Run::of(
+            command()
+                .current_dir(scratch.path())
+                .arg("mtrace")
+                .args(words)
+                .arg("./one")
+                .arg(&log),
+        );
+        let names = run
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once("  at "));
+        names.map(|(_, name)| name.to_owned()).collect::<Vec<_>>()
+    };
+    let here = format!("{}:{LINE}", scratch.join("keep.c").display());
+    assert_eq!(
+        asked(&[]),
+        [here.clone(), format!("/elsewhere/keep.c:{LINE}")]
+    );
+    assert_eq!(asked(&["--strict-compat"]), [here.clone(), here]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_address_without_a_line_is_not_lost() {
+    let scratch = Scratch::new("drop_in_lineless");
+    let call = Keep::build(&scratch, "gw", &["-pie", "-fPIE", "-g0"]).call;
+    let caller = format!("./gw:[{call:#x}]");
+    assert_eq!(named(&["./gw"], &caller, &scratch).0, format!("{call:#x}"));
+    assert_eq!(
+        named(&["--strict-compat", "./gw"], &caller, &scratch).0,
+        "??:?"
+    );
+}
+
+#[test]
+fn nothing_that_a_log_names_is_run() {
+    let scratch = Scratch::new("drop_in_shell");
+    let program = scratch.write("gw", "#!/bin/sh\necho > started\n");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let log = scratch.write(
+        "log",
+        "@ ;echo${IFS}x>started;:[0x1] + 0x10 0x1\n@ `echo>started`:[0x2] + 0x20 0x1\n@ $(echo>started)[0x3] + 0x30 0x1\n@ |echo>started:[0x4] + 0x40 0x1\n",
+    );
+    for words in [
+        &["mtrace", "./gw"][..],
+        &["mtrace", "--strict-compat", "./gw"],
+        &["report", "--exe", "./gw"],
+        &["mtrace", ";echo>started"],
+    ] {
+        let run = Run::of(command().current_dir(scratch.path()).args(words).arg(&log));
+        assert!(run.status < 2, "{words:?}: {}", run.stderr);
+        assert!(!scratch.join("started").exists(), "{words:?}");
     }
 }

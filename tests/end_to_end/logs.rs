@@ -1,10 +1,10 @@
 //! Logs of glibc's mtrace as inputs of every verb that reads traces: all forms that lines have had, and all that happens
 //! to logs on their way.
 
+use crate::keep::Keep;
 use heapwire_tests::run::{Run, command, json, list, number, on, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
-use std::process::Command;
 
 /// The report on a log with this text.
 fn reported(log: impl AsRef<[u8]>) -> Value {
@@ -361,55 +361,15 @@ fn a_log_without_calls_is_answered_with_status_3() {
     );
 }
 
-const PROGRAM: &str = "\
-#include <stdlib.h>
-__attribute__((noinline)) void *keep(unsigned n)
-{
-    return malloc(n); /* line 4 */
-}
-int main(void) { return keep(3) == 0; }
-";
-
-/// Builds the program, and gives where `keep` and the return address in it are in the file.
-fn build(scratch: &Scratch, name: &str, options: &[&str]) -> (u64, u64) {
-    let source = scratch.write("keep.c", PROGRAM);
-    let program = scratch.join(name);
-    let built = Run::of(
-        Command::new("cc")
-            .args(["-g", "-O0", "-rdynamic", "-fno-pic"])
-            .args(options)
-            .arg("-o")
-            .arg(&program)
-            .arg(source),
-    );
-    assert_eq!(built.status, 0, "{}", built.stderr);
-    let bytes = std::fs::read(&program).unwrap();
-    let file = object::File::parse(&*bytes).unwrap();
-    let (address, code) = code_of(&file, "keep");
-    // The one call in it: `e8` and four bytes.
-    let call = code.iter().position(|byte| *byte == 0xE8).unwrap() as u64;
-    (address, address + call + 5)
-}
-
-fn code_of<'d>(file: &object::File<'d>, name: &str) -> (u64, &'d [u8]) {
-    use object::{Object, ObjectSection, ObjectSymbol};
-    let symbol = file
-        .symbols()
-        .find(|symbol| symbol.name() == Ok(name))
-        .unwrap();
-    let section = file
-        .section_by_index(symbol.section_index().unwrap())
-        .unwrap();
-    let code = section.data_range(symbol.address(), symbol.size()).unwrap();
-    (symbol.address(), code.unwrap())
-}
-
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn addresses_are_resolved_whatever_they_count_from() {
     for options in [&["-no-pie"][..], &["-pie", "-fPIE"]] {
         let scratch = Scratch::new("log_symbols");
-        let (keep, call) = build(&scratch, "gw", options);
+        let Keep {
+            function: keep,
+            call,
+        } = Keep::build(&scratch, "gw", options);
         let is_fixed = options == ["-no-pie"];
         let begin = if is_fixed { 0x40_0000 } else { 0 };
         let loaded = if is_fixed { 0 } else { 0x5555_5555_4000 };
@@ -449,7 +409,7 @@ fn addresses_are_resolved_whatever_they_count_from() {
 #[cfg(target_arch = "x86_64")]
 fn files_are_found_where_the_user_says() {
     let scratch = Scratch::new("log_places");
-    let (_, call) = build(&scratch, "gw", &["-pie", "-fPIE"]);
+    let Keep { call, .. } = Keep::build(&scratch, "gw", &["-pie", "-fPIE"]);
     std::fs::create_dir_all(scratch.join("root/opt")).unwrap();
     std::fs::copy(scratch.join("gw"), scratch.join("root/opt/gw")).unwrap();
     let log = |path: &str| scratch.write("log", format!("@ {path}:[{call:#x}] + 0x602010 0x20\n"));

@@ -9,6 +9,8 @@ mod compatibility;
 mod damage;
 mod determinism;
 mod drop_in;
+#[cfg(target_arch = "x86_64")]
+mod keep;
 mod logs;
 mod newer;
 mod packed;

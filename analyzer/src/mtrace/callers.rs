@@ -49,6 +49,17 @@ impl SeenSymbol {
 }
 
 impl Seen {
+    /// The module of callers in no module that the log names, if there are any: a program that is linked statically.
+    pub(super) fn nameless(addresses: &[u64]) -> Option<Self> {
+        let (lowest, highest) = (addresses.iter().min()?, addresses.iter().max()?);
+        Some(Self {
+            path: String::new(),
+            base: 0,
+            addresses: (*lowest, *highest),
+            symbols: Vec::new(),
+        })
+    }
+
     /// The declaration: how its addresses relate to those in its file is found out later.
     pub(crate) fn module(&self) -> Module {
         Module {

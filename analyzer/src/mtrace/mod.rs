@@ -1,12 +1,14 @@
 //! Logs of glibc's mtrace: the text itself, and the report that mtrace(1) makes of it.
 //!
 //! `line` reads one line and `caller` the text in it that names a caller; `callers` keeps these, and `reader` makes
-//! events of a log, which are replayed as those of a trace are; `placing` finds out where modules lay. `script` is the script's own view, line by line.
+//! events of a log, which are replayed as those of a trace are; `placing` finds out where modules lay. `script` is the script's own view, line by line, and `naming` puts lines
+//! of source into it.
 
 mod caller;
 mod callers;
 mod line;
 mod mcheck;
+mod naming;
 mod placing;
 mod reader;
 mod script;
@@ -15,9 +17,9 @@ pub(crate) use callers::Seen;
 pub(crate) use placing::{is_library, place_modules};
 pub(crate) use reader::{Batch, Condition, Reader, Session};
 
-use crate::DumpError;
+use crate::{DumpError, symbols};
 use line::{Line, Read};
-use script::{Log, Names};
+use script::{Blanks, Log, Names};
 use std::io::Write;
 use std::path::Path;
 
@@ -30,16 +32,64 @@ pub(crate) fn is_log(bytes: &[u8]) -> bool {
     })
 }
 
-/// Prints what mtrace(1) prints of `log` without a program, and gives whether blocks were left: that decides its
-/// exit status.
+/// The program of a log, for names of callers.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// Its file.
+    pub file: &'a Path,
+    /// Where else to look for symbols; `None` for the very names that mtrace(1) gives.
+    pub options: Option<&'a symbols::Options>,
+}
+
+/// What was printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// Blocks were left: that decides the exit status of mtrace(1).
+    pub has_leaks: bool,
+    /// Callers with another name than mtrace(1) gives them.
+    pub differing: u64,
+    /// Records with blanks in the path of the caller, which mtrace(1) passes over.
+    pub with_blanks: u64,
+}
+
+/// Prints what mtrace(1) prints of `log`, with lines for callers if `program` is given.
+///
+/// Nothing is run for that, whatever the log or the program say.
 ///
 /// # Errors
 ///
 /// The log cannot be read, or `out` cannot be written.
-pub fn print(log: &Path, out: &mut dyn Write) -> Result<bool, DumpError> {
+pub fn print(
+    log: &Path,
+    program: Option<Program<'_>>,
+    out: &mut dyn Write,
+) -> Result<Printed, DumpError> {
     let log = Log::open(log)?;
-    let findings = log.findings();
-    let names = Names::as_the_script(findings.callers(), |_| None);
+    let may_differ = program.is_some_and(|program| program.options.is_some());
+    let findings = log.findings(if may_differ {
+        Blanks::Read
+    } else {
+        Blanks::PassOver
+    });
+    let callers: Vec<&[u8]> = findings.callers().collect();
+    let (names, differing) = match program {
+        None => {
+            let names = Names::as_the_script(callers.into_iter(), |_| None);
+            (names, 0)
+        }
+        Some(Program {
+            file,
+            options: None,
+        }) => (naming::of_script(&callers, file), 0),
+        Some(Program {
+            file,
+            options: Some(options),
+        }) => naming::better(&callers, log.bytes(), file, options),
+    };
     findings.print(&names, out)?;
-    Ok(findings.has_leaks())
+    Ok(Printed {
+        has_leaks: findings.has_leaks(),
+        differing,
+        with_blanks: findings.with_blanks,
+    })
 }

@@ -37,12 +37,13 @@ pub(crate) fn place_modules(logs: &[Log], sites: &mut SiteTable, options: &symbo
 }
 
 /// Whether the log is of glibc 2.33 or older, as the spelling of offsets shows; `None` where no caller has a symbol.
-fn is_old(modules: &[Seen]) -> Option<bool> {
+pub(super) fn is_old(modules: &[Seen]) -> Option<bool> {
     let mut symbols = modules.iter().flat_map(|seen| &seen.symbols);
     symbols.next().map(|symbol| symbol.is_prefixed)
 }
 
-fn placed(seen: &Seen, is_old: Option<bool>, options: &symbols::Options) -> Module {
+/// What the file of a module tells of where it lay.
+pub(super) fn placed(seen: &Seen, is_old: Option<bool>, options: &symbols::Options) -> Module {
     let mut module = seen.module();
     let exe = options.exe.as_ref();
     let names: BTreeSet<&str> = seen

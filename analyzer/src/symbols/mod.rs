@@ -5,6 +5,7 @@
 //! that they fit, `file` opens them, `dwarf` and `table` look addresses up, `names` and `path` make the
 //! result readable.
 
+mod binutils;
 mod dwarf;
 mod file;
 mod layout;
@@ -19,6 +20,7 @@ mod sysroot;
 mod table;
 
 use crate::address::FileAddress;
+pub use binutils::binutils_lines;
 pub use layout::{Layout, layout};
 use rayon::prelude::*;
 use std::collections::BTreeMap;

@@ -74,7 +74,7 @@ pub(super) fn resolve(
 }
 
 /// The debug information of a module, if it has some that can be read.
-fn debug_info<'data>(
+pub(super) fn debug_info<'data>(
     files: &'data Files,
     search: &'data Search,
     store: &'data Store,

@@ -8,8 +8,10 @@ mod perl;
 mod place;
 
 use crate::trace::{Input, TraceError};
+pub(super) use pass::Blanks;
 use pass::{Complaint, Left, Pass, What};
-use perl::{hex, padded, right};
+pub(super) use perl::hex;
+use perl::{padded, right};
 pub(super) use place::Place;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
@@ -28,10 +30,14 @@ impl Log {
         }
     }
 
-    pub(super) fn findings(&self) -> Findings<'_> {
-        let bytes = self.0.as_ref().map_or(&[][..], Input::bytes);
-        let pass = Pass::over(bytes);
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], Input::bytes)
+    }
+
+    pub(super) fn findings(&self, blanks: Blanks) -> Findings<'_> {
+        let pass = Pass::over(self.bytes(), blanks);
         Findings {
+            with_blanks: pass.with_blanks,
             left: pass.left(),
             complaints: pass.complaints,
         }
@@ -40,6 +46,8 @@ impl Log {
 
 /// What the script has to say of a log.
 pub(super) struct Findings<'l> {
+    /// Records that the script takes for none.
+    pub(super) with_blanks: u64,
     complaints: Vec<Complaint<'l>>,
     left: Vec<Left<'l>>,
 }
@@ -145,6 +153,30 @@ impl<'l> Names<'l> {
             names.0.insert(caller, name);
         }
         names
+    }
+
+    /// The names that `name` gives, and where it gives none the address.
+    pub(super) fn each(
+        callers: impl Iterator<Item = &'l [u8]>,
+        mut name: impl FnMut(&'l [u8]) -> Option<Vec<u8>>,
+    ) -> Self {
+        let mut names = Self::default();
+        for caller in callers {
+            names
+                .0
+                .entry(caller)
+                .or_insert_with(|| name(caller).unwrap_or_else(|| unnamed(Place::of(caller))));
+        }
+        names
+    }
+
+    /// How many callers have another name than in `other`.
+    pub(super) fn differing(&self, other: &Self) -> u64 {
+        let differing = self
+            .0
+            .iter()
+            .filter(|(caller, name)| other.of(caller) != **name);
+        differing.count() as u64
     }
 
     fn of(&self, caller: &[u8]) -> &[u8] {

@@ -12,7 +12,7 @@ fn is_blank(byte: u8) -> bool {
 
 /// `hex`: digits up to the first other byte, after an optional `0x` or `x`; one `_` may stand before a digit.
 /// What does not fit in 64 bits prints as the largest number that does.
-pub(super) fn hex(text: &[u8]) -> u64 {
+pub(in crate::mtrace) fn hex(text: &[u8]) -> u64 {
     let digits = match text {
         [b'0', b'x' | b'X', rest @ ..] | [b'x' | b'X', rest @ ..] => rest,
         _ => text,
