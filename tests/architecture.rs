@@ -27,6 +27,7 @@ const UNSAFE: &[&str] = &[
     "auxiliary.rs",
     "cell.rs",
     "clock.rs",
+    "direct.rs",
     "early.rs",
     "fatal.rs",
     "forward.rs",

@@ -1,5 +1,5 @@
-//! Hooks that do something before and after the real function: `calloc` and the aligned ones, C++'s operators, the
-//! functions that allocate for their caller, `dlclose`, `fork`.
+//! Hooks that do something before and after the real function: `calloc` and the aligned ones, C++'s operators (unless `direct`
+//! does them), the functions that allocate for their caller, `dlclose`, `fork`.
 
 use crate::arch::{self, entry_forward, entry_variadic};
 use crate::event::Event;
@@ -104,12 +104,8 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
             }
             let size = size.and_then(|index| call.arguments.get(index));
             let size = size.map_or(NO_SIZE, |size| *size as u64);
-            let family = as_far_as_known(family);
-            let release = Release {
-                block,
-                size,
-                family,
-            };
+            let flags = as_far_as_known(family) as u8;
+            let release = Release { block, size, flags };
             heap::released(lane, release, at);
             Purpose::Release { ptr: block }
         }
@@ -322,38 +318,31 @@ fn forked(lane: &Lane, result: usize, pc: usize) {
     }
 }
 
-entry_forward!(calloc, Function::Calloc);
 entry_forward!(memalign, Function::Memalign);
 entry_forward!(aligned_alloc, Function::AlignedAlloc);
 entry_forward!(posix_memalign, Function::PosixMemalign);
 entry_forward!(valloc, Function::Valloc);
 entry_forward!(pvalloc, Function::Pvalloc);
-entry_forward!(_Znwm, Function::NewPlain);
 entry_forward!(_ZnwmRKSt9nothrow_t, Function::NewNothrow);
 entry_forward!(_ZnwmSt11align_val_t, Function::NewAlign);
 entry_forward!(
     _ZnwmSt11align_val_tRKSt9nothrow_t,
     Function::NewAlignNothrow
 );
-entry_forward!(_Znam, Function::ArrayPlain);
 entry_forward!(_ZnamRKSt9nothrow_t, Function::ArrayNothrow);
 entry_forward!(_ZnamSt11align_val_t, Function::ArrayAlign);
 entry_forward!(
     _ZnamSt11align_val_tRKSt9nothrow_t,
     Function::ArrayAlignNothrow
 );
-entry_forward!(_ZdlPv, Function::DeletePlain);
 entry_forward!(_ZdlPvRKSt9nothrow_t, Function::DeleteNothrow);
-entry_forward!(_ZdlPvm, Function::DeleteSized);
 entry_forward!(_ZdlPvSt11align_val_t, Function::DeleteAlign);
 entry_forward!(
     _ZdlPvSt11align_val_tRKSt9nothrow_t,
     Function::DeleteAlignNothrow
 );
 entry_forward!(_ZdlPvmSt11align_val_t, Function::DeleteSizedAlign);
-entry_forward!(_ZdaPv, Function::DeleteArray);
 entry_forward!(_ZdaPvRKSt9nothrow_t, Function::DeleteArrayNothrow);
-entry_forward!(_ZdaPvm, Function::DeleteArraySized);
 entry_forward!(_ZdaPvSt11align_val_t, Function::DeleteArrayAlign);
 entry_forward!(
     _ZdaPvSt11align_val_tRKSt9nothrow_t,

@@ -29,6 +29,23 @@ pub(crate) fn allocated_quickly(lane: &Lane, block: usize, size: usize, call: Ca
     }
 }
 
+/// An allocation that was made for its caller and has nothing above it.
+#[inline(always)]
+pub(crate) fn allocated_directly(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) {
+    let done = match modules::known_base_of(lane, pc) {
+        Some(base) => lane.append_quickly(allocation(block, size, flags, pc, base)),
+        None => Quick::NotBegun,
+    };
+    match done {
+        Quick::Done => {}
+        Quick::NotBegun => append_allocation(lane, block, size, flags, pc),
+        Quick::Begun { position, number } => {
+            let event = allocation(block, size, flags, pc, modules::base_of(lane, pc));
+            lane.finish(event, position, number);
+        }
+    }
+}
+
 /// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.
 pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
     if lane.helped.is_above(call.sp) {
@@ -127,7 +144,8 @@ pub(crate) struct Release {
     pub(crate) block: usize,
     /// As in the format.
     pub(crate) size: u64,
-    pub(crate) family: Family,
+    /// The family.
+    pub(crate) flags: u8,
 }
 
 impl Release {
@@ -135,7 +153,7 @@ impl Release {
     fn event(self, pc: usize, base: u64) -> Event {
         Event {
             op: Op::RELEASED,
-            flags: self.family as u8,
+            flags: self.flags,
             ptr: self.block as u64,
             size: self.size,
             pc: pc as u64,
@@ -155,13 +173,33 @@ pub(crate) fn released_quickly(lane: &Lane, release: Release, call: Call) -> Qui
     }
 }
 
+/// A release that is about to happen, with nothing above it.
+#[inline(always)]
+pub(crate) fn released_directly(lane: &Lane, release: Release, pc: usize) {
+    let done = match modules::known_base_of(lane, pc) {
+        Some(base) => lane.append_quickly(release.event(pc, base)),
+        None => Quick::NotBegun,
+    };
+    match done {
+        Quick::Done => {}
+        Quick::NotBegun => append_release(lane, release, pc),
+        Quick::Begun { position, number } => {
+            finish_release(lane, release, pc, (position, number));
+        }
+    }
+}
+
 /// A release that is about to happen.
 pub(crate) fn released(lane: &Lane, release: Release, call: Call) {
     if lane.helped.is_above(call.sp) && is_recorded_outside(lane, release.block, call) {
         return;
     }
-    let base = modules::base_of(lane, call.pc);
-    lane.append(release.event(call.pc, base));
+    append_release(lane, release, call.pc);
+}
+
+fn append_release(lane: &Lane, release: Release, pc: usize) {
+    let base = modules::base_of(lane, pc);
+    lane.append(release.event(pc, base));
 }
 
 /// Ends what `released_quickly` has begun.

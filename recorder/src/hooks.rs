@@ -52,7 +52,7 @@ fn lane(can_record: bool) -> Option<&'static Lane> {
 ///
 /// As for [`call`].
 #[inline(always)]
-unsafe fn call_one(address: usize, argument: usize) -> usize {
+pub(crate) unsafe fn call_one(address: usize, argument: usize) -> usize {
     // SAFETY: the caller vouches for the function.
     let real: extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(address) };
     real(argument)
@@ -163,7 +163,7 @@ const fn freed(block: usize) -> Release {
     Release {
         block,
         size: NO_SIZE,
-        family: Family::Malloc,
+        flags: Family::Malloc as u8,
     }
 }
 
@@ -190,12 +190,8 @@ extern "C" fn cfree_hook(block: usize, pc: usize, sp: usize) {
 /// Libcs before C23 have no `free_sized`; `free` does the same.
 extern "C" fn free_sized_hook(block: usize, size: usize, pc: usize, sp: usize) {
     let size = size as u64;
-    let family = Family::Malloc;
-    let released = Release {
-        block,
-        size,
-        family,
-    };
+    let flags = Family::Malloc as u8;
+    let released = Release { block, size, flags };
     release(released, Call { pc, sp });
 }
 
@@ -207,12 +203,8 @@ extern "C" fn free_aligned_sized_hook(
     sp: usize,
 ) {
     let size = size as u64;
-    let family = Family::Aligned;
-    let released = Release {
-        block,
-        size,
-        family,
-    };
+    let flags = Family::Aligned as u8;
+    let released = Release { block, size, flags };
     release(released, Call { pc, sp });
 }
 

@@ -43,6 +43,8 @@ mod cell;
 mod clock;
 #[cfg(not(loom))]
 mod config;
+#[cfg(not(any(loom, test)))]
+mod direct;
 #[cfg(not(loom))]
 mod early;
 #[cfg(not(loom))]

@@ -9,8 +9,8 @@ use crate::arch;
 use crate::auxiliary;
 use crate::function::{COUNT, Function, Name};
 use crate::{clock, sequence};
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 /// Addresses by function; 0 = not looked up, or not there.
 static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
@@ -19,6 +19,12 @@ static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
 /// Not 0 if an operator of the program's own is called, or may be, where we are not.
 static ARE_OPERATORS_REPLACED: AtomicUsize = AtomicUsize::new(0);
+
+/// Not 0 if the next operators are those of C++'s library, and what they call is our `malloc` and our `free`.
+pub(crate) static CALLS_OF_OPERATORS_COME_HERE: AtomicU32 = AtomicU32::new(0);
+
+/// Not 0 if the next `calloc` is the GNU libc's, with its `malloc`: it calls none of what we stand in for.
+pub(crate) static CALLOC_CALLS_NOTHING: AtomicU32 = AtomicU32::new(0);
 
 /// C++'s replaceable operators, as far as one of them is always among those that a program replaces.
 const OPERATORS: [Function; 4] = [
@@ -96,6 +102,17 @@ pub(crate) fn look_up_all() {
     RESIZES_BY_NAME.store(usize::from(!is_libcs), Relaxed);
     let are_foreign = are_operators_foreign(ours);
     ARE_OPERATORS_REPLACED.store(usize::from(replaced || are_foreign), Relaxed);
+    let are_ours = [Function::Malloc, Function::Free]
+        .iter()
+        .all(|one| first_with(first_entry(), one.name()) == Some(ours));
+    let come_here = !replaced && !are_foreign && are_ours && known(Function::NewPlain).is_some();
+    let after = entries(ours).nth(1).map_or(0, |(at, _)| at);
+    let [malloc, calloc, gnu] = [Function::Malloc, Function::Calloc, Function::GnuLibcVersion]
+        .map(|function| first_with(after, function.name()));
+    let calls_nothing = malloc.is_some() && malloc == calloc && malloc == gnu;
+    // Relaxed: whoever sees the one or the other looks the function up as well.
+    CALLS_OF_OPERATORS_COME_HERE.store(u32::from(come_here), Relaxed);
+    CALLOC_CALLS_NOTHING.store(u32::from(calls_nothing), Relaxed);
     // The kernel's own, in the library that it maps into every process: the program may have a `clock_gettime` of its
     // own, which must not be called from inside `malloc`.
     const CLOCK: &Name = b"__vdso_clock_gettime\0";
@@ -231,6 +248,13 @@ fn first_entry() -> usize {
     }
     // SAFETY: `struct r_debug` has its list in the second word (<link.h>).
     unsafe { peek(debug.wrapping_add(size_of::<usize>())) }
+}
+
+/// The first module of the list from `first` on that defines `name`.
+fn first_with(first: usize, name: &Name) -> Option<usize> {
+    let mut all = entries(first);
+    let found = all.find(|(_, entry)| Tables::of(entry).is_some_and(|it| it.find(name).is_some()));
+    found.map(|(at, _)| at)
 }
 
 /// The list from our own entry on.

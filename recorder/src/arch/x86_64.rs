@@ -293,6 +293,57 @@ macro_rules! entry_forward {
     };
 }
 
+/// Entry of a hook for which `$hook` does all, unless it gives 0 or `$when` is 0: then as `entry_forward`.
+///
+/// `$hook` is told the two arguments, the return address, the stack pointer at entry, and `$flags`. What it gives is the
+/// result, or with "jmp rax" as `$then` the function that is jumped to. `$second` may set the second argument.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_direct {
+    ($name:ident, $function:expr, $when:path, $hook:path, $flags:expr, $second:literal, $then:literal) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "cmp dword ptr [rip + {when}], 0",
+                "je 2f",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                $second,
+                "mov rdx, qword ptr [rsp + 24]",
+                "lea rcx, [rsp + 24]",
+                "mov r8d, {flags}",
+                "call {hook}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "test rax, rax",
+                "je 2f",
+                $then,
+                "2:",
+                "mov r10, qword ptr [rsp]",
+                "mov r11, rsp",
+                "mov eax, {index}",
+                "jmp {forward}",
+                ".cfi_endproc",
+                when = sym $when,
+                flags = const ($flags) as u32,
+                hook = sym $hook,
+                index = const $function as usize,
+                forward = sym $crate::arch::forward,
+            )
+        }
+    };
+}
+
 /// Entry of a hook that does something before the real function and leaves the rest to it: see [`pass`].
 #[cfg(not(any(loom, test)))]
 macro_rules! entry_pass {
@@ -361,7 +412,7 @@ macro_rules! entry_variadic {
 }
 
 #[cfg(not(any(loom, test)))]
-pub(crate) use {entry, entry_forward, entry_pass, entry_variadic};
+pub(crate) use {entry, entry_direct, entry_forward, entry_pass, entry_variadic};
 
 /// Calls `forward::enter`, the real function that it names, and `forward::leave`.
 ///
