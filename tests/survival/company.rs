@@ -342,3 +342,18 @@ fn programs_that_cannot_be_recorded_are_named_with_the_reason() {
     );
     assert!(!text.contains("no leaks"), "{text}");
 }
+
+#[test]
+fn operators_of_the_library_go_on_calling_the_malloc_of_the_program() {
+    let scratch = Scratch::new("own-malloc");
+    let program = scratch.join("program");
+    compile(&source("operators_of_own_malloc.cpp"), &program, &[]);
+    let said = |command: &mut Command| Run::of(command).stdout;
+    let alone = said(&mut without_recorder(Command::new(&program)));
+    assert_eq!(alone, "11 10 1\n");
+    let mut traced = without_recorder(Command::new(&program));
+    traced
+        .env("LD_PRELOAD", recorder(&scratch))
+        .env("HEAPWIRE_OUT", scratch.join("t.hwt"));
+    assert_eq!(said(&mut traced), alone);
+}

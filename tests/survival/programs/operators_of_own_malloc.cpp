@@ -24,7 +24,7 @@ int main()
 {
     int before = allocations, gone = releases;
     for (int round = 0; round < 10; round++)
-        delete new int[3 * round];
+        delete[] new int[3 * round];
     int *kept = new int;
     std::printf("%d %d %d\n", allocations - before, releases - gone, (char *)kept >= room && (char *)kept < room + sizeof room);
     return 0;
