@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Recorder(Recorder),
     /// Say what would keep a program from being recorded, without running it
     Doctor(Doctor),
+    /// Write a trace in another format
+    Export(Export),
     /// Print what mtrace(1) prints about a log of glibc's mtrace
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Mtrace(Mtrace),
@@ -154,6 +156,25 @@ pub(crate) struct Recorder {
     /// List the targets
     #[arg(long, conflicts_with_all = ["output", "target"])]
     pub(crate) list: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub(crate) to: ExportFormat,
+    /// Where to write it; %p is the pid [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Log of glibc's mtrace
+    Mtrace,
 }
 
 /// Arguments as mtrace(1) takes them: what is an option is decided by its rules.

@@ -2,6 +2,7 @@
 
 mod cli;
 mod drop_in;
+mod export;
 mod module_verbs;
 mod reading;
 mod record;
@@ -92,6 +93,7 @@ fn answer(cli: &Cli) -> u8 {
             Err(error) => complain(&*error, NOTHING),
         },
         Command::Doctor(doctor) => read(examine(doctor, &mut out)),
+        Command::Export(asked) => read(export::export(asked, &mut out, &mut say)),
         Command::Mtrace(asked) => read(drop_in::mtrace(asked, &mut out, &mut say)),
         // `from_arguments` made a report of it.
         Command::Files(_) => USAGE,

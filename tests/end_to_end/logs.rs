@@ -2,9 +2,11 @@
 //! to logs on their way.
 
 use crate::keep::Keep;
-use heapwire_tests::run::{Run, command, json, list, number, on, report};
+use heapwire_tests::build::executable;
+use heapwire_tests::run::{Run, command, json, list, number, on, record, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
+use std::process::Command;
 
 /// The report on a log with this text.
 fn reported(log: impl AsRef<[u8]>) -> Value {
@@ -431,4 +433,75 @@ fn files_are_found_where_the_user_says() {
         let words = [&json[..], &[option]].concat();
         assert_eq!(function(&words, place, path), "keep", "{option}");
     }
+}
+
+#[test]
+fn a_recorded_program_is_exported_as_a_log_that_the_script_reads() {
+    let scratch = Scratch::new("log_export");
+    let program = executable("heapwire-samples", "leak");
+    let recording = record(&program, &[], &scratch);
+    let before = report(&recording.trace);
+    let log = scratch.join("log");
+    let exported = Run::of(
+        command()
+            .args(["export", "--to", "mtrace", "-o"])
+            .arg(&log)
+            .arg(&recording.trace),
+    );
+    assert_eq!((exported.status, &*exported.stderr), (0, ""));
+    let after = report(&log);
+    assert_eq!(live(&after), live(&before));
+    let lines = |report: &Value| {
+        let leaks = list(&only(report)["leaks"]).iter();
+        let rows = leaks.map(|leak| (number(&leak["bytes"]), leak["stack"][0]["line"].as_u64()));
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&after), lines(&before));
+    let script = std::path::Path::new("/usr/bin/mtrace");
+    let (blocks, _) = live(&before)[0];
+    let runs = [
+        Some(on(&["mtrace"], &log)),
+        script
+            .exists()
+            .then(|| Run::of(Command::new(script).arg(&log))),
+    ];
+    for run in runs.into_iter().flatten() {
+        let listed = run
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with("0x"))
+            .count();
+        assert_eq!((listed as u64, run.status), (blocks, 1), "{}", run.stdout);
+    }
+    let to_stdout = Run::of(
+        command()
+            .args(["export", "--to", "mtrace"])
+            .arg(&recording.trace),
+    );
+    assert_eq!(to_stdout.stdout, std::fs::read_to_string(&log).unwrap());
+}
+
+#[test]
+fn processes_are_exported_apart_where_the_name_has_a_pid() {
+    let scratch = Scratch::new("log_export_pids");
+    let trace =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/v1/fork_both_sides.hwt");
+    let pids: Vec<u64> = list(&report(&trace)["processes"])
+        .iter()
+        .map(|of| number(&of["pid"]))
+        .collect();
+    let output = scratch.join("log.%p");
+    let apart = Run::of(
+        command()
+            .args(["export", "--to", "mtrace", "-o"])
+            .arg(&output)
+            .arg(&trace),
+    );
+    assert_eq!((apart.status, &*apart.stderr), (0, ""));
+    for pid in &pids {
+        assert!(scratch.join(&format!("log.{pid}")).exists());
+    }
+    let mixed = Run::of(command().args(["export", "--to", "mtrace"]).arg(&trace));
+    assert_eq!(mixed.stdout.matches("= Start").count(), pids.len());
+    assert!(mixed.stderr.contains("%p"), "{}", mixed.stderr);
 }

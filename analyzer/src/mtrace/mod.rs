@@ -6,12 +6,15 @@
 
 mod caller;
 mod callers;
+mod export;
 mod line;
 mod mcheck;
 mod naming;
 mod placing;
 mod reader;
 mod script;
+
+pub use export::{Exported, Exporter, Part};
 
 pub(crate) use callers::Seen;
 pub(crate) use placing::{is_library, place_modules};

@@ -9,6 +9,10 @@ use super::mcheck;
 use crate::order::Event;
 use crate::sites::Module;
 use heapwire_format::{Op, Record};
+use std::collections::VecDeque;
+
+/// Records between the two halves of a realloc.
+const MOST_BETWEEN: usize = 64;
 
 /// Events of one session, and the modules that they are the first to name.
 #[derive(Default)]
@@ -47,7 +51,7 @@ pub(crate) struct Session {
 pub(crate) struct Reader<'l> {
     lines: Lines<'l>,
     /// What was read and not yet given out.
-    ahead: Option<Item>,
+    ahead: VecDeque<Item>,
     pub(crate) session: Session,
     /// Modules that the session was told of.
     told: usize,
@@ -56,7 +60,7 @@ pub(crate) struct Reader<'l> {
 impl<'l> Reader<'l> {
     /// Reads `log`; its modules get bases from `first_base` on.
     pub(crate) fn new(log: &'l [u8], input: u32, first_base: u64) -> Self {
-        let mut lines = Lines {
+        let lines = Lines {
             rest: log,
             line: 0,
             number: 0,
@@ -66,10 +70,9 @@ impl<'l> Reader<'l> {
             callers: Callers::new(first_base),
             condition: Condition::default(),
         };
-        let ahead = lines.next();
         Self {
             lines,
-            ahead,
+            ahead: VecDeque::new(),
             session: Session {
                 input,
                 ..Session::default()
@@ -80,7 +83,7 @@ impl<'l> Reader<'l> {
 
     /// Goes on to the next session, once the one before has given all its events. Gives whether there is one.
     pub(crate) fn next_session(&mut self) -> bool {
-        let Some(next) = self.ahead else {
+        let Some(next) = self.peek(0) else {
             return false;
         };
         self.session = Session {
@@ -92,7 +95,7 @@ impl<'l> Reader<'l> {
             self.session.has_start = true;
             self.session.is_mixed = is_mixed;
             self.lines.begin_session();
-            self.ahead = self.lines.next();
+            self.ahead.clear(); // nothing is read beyond the start of a session
         }
         true
     }
@@ -100,18 +103,18 @@ impl<'l> Reader<'l> {
     /// Appends up to about `most` further events of the session; nothing is left of it once there are none.
     pub(crate) fn fill(&mut self, batch: &mut Batch, most: usize) {
         while batch.events.len() < most {
-            match self.ahead {
-                Some(Item::Record(held)) if held.entry.kind == Kind::Old => {
-                    self.ahead = self.lines.next();
-                    self.realloc(held, batch);
-                }
-                Some(Item::Record(numbered)) => {
-                    batch.events.push(numbered.event());
-                    self.ahead = self.lines.next();
+            match self.peek(0) {
+                Some(Item::Record(record)) => {
+                    self.ahead.pop_front();
+                    if record.entry.kind == Kind::Old {
+                        self.realloc(record, batch);
+                    } else {
+                        batch.events.push(record.event());
+                    }
                 }
                 Some(Item::End(event)) => {
+                    self.ahead.pop_front();
                     batch.events.push(event);
-                    self.ahead = self.lines.next();
                 }
                 Some(Item::Start { .. }) | None => break,
             }
@@ -126,16 +129,9 @@ impl<'l> Reader<'l> {
 
     /// Joins the two halves of a realloc. Where the second is missing, all that is known is that the block is gone.
     fn realloc(&mut self, old: Numbered, batch: &mut Batch) {
-        let new = match self.ahead {
-            Some(Item::Record(new))
-                if new.entry.kind == Kind::New && new.number == old.number + 1 =>
-            {
-                new
-            }
-            _ => {
-                batch.events.push(old.as_op(Op::RELEASED));
-                return;
-            }
+        let Some((at, new)) = self.second_half(&old) else {
+            batch.events.push(old.as_op(Op::RELEASED));
+            return;
         };
         let place = if new.place == Place::default() {
             old.place // the second half had no caller in the first versions
@@ -152,8 +148,44 @@ impl<'l> Reader<'l> {
             ..numbered
         };
         batch.events.push(half(old).as_op(Op::REALLOC_OLD));
-        batch.events.push(half(new).event());
-        self.ahead = self.lines.next();
+        if at == 0 {
+            batch.events.push(half(new).event());
+            self.ahead.pop_front();
+        }
+    }
+
+    /// The second half of a realloc, and how many records are before it.
+    ///
+    /// It is the next record where glibc wrote the log. Logs made of traces can have others in between, but never miss it.
+    fn second_half(&mut self, old: &Numbered) -> Option<(usize, Numbered)> {
+        let mut before = *old;
+        for at in 0..MOST_BETWEEN {
+            let Item::Record(record) = self.peek(at)? else {
+                return None;
+            };
+            if record.number != before.number + 1 {
+                return None; // what is missing may be what is looked for
+            }
+            // A half without caller is of the first versions.
+            let ends = |half: &Numbered| {
+                half.entry.kind == Kind::Old
+                    && (record.place == half.place || record.place == Place::default())
+            };
+            if record.entry.kind == Kind::New && (at == 0 || !ends(&before)) && ends(old) {
+                return Some((at, record));
+            }
+            before = record;
+        }
+        None
+    }
+
+    /// What comes after so much else.
+    fn peek(&mut self, at: usize) -> Option<Item> {
+        while self.ahead.len() <= at {
+            let next = self.lines.next()?;
+            self.ahead.push_back(next);
+        }
+        self.ahead.get(at).copied()
     }
 
     pub(crate) fn condition(&self) -> Condition {

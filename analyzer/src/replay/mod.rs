@@ -20,11 +20,11 @@ pub(crate) use outcome::{LiveBlock, Outcome, SiteRow};
 
 use crate::address::Machine;
 use crate::order::Event;
-use crate::sites::{Module, SiteTable};
+use crate::sites::{Module, SiteId, SiteTable};
 use code::Code;
 use control::Declaring;
 use heap::{Entry, Heap, Released};
-use heapwire_format::{Family, Op};
+use heapwire_format::{Family, Op, Record};
 use late::Late;
 use numbers::Numbers;
 use threads::{OpenRealloc, Threads};
@@ -84,7 +84,7 @@ pub(crate) struct Ending {
 }
 
 /// How the replay of a process image begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Beginning {
     /// Number of the stream's first record, if it is known.
     pub(crate) first_number: Option<u64>,
@@ -197,6 +197,11 @@ impl Replay {
     /// Takes note of a module that events to come may name.
     pub(crate) fn declare(&mut self, module: Module, sites: &mut SiteTable) {
         self.code.load(module, sites);
+    }
+
+    /// The site of a heap record, with the modules and stacks declared so far.
+    pub(crate) fn site(&mut self, record: &Record, sites: &mut SiteTable) -> SiteId {
+        self.code.site(record, sites)
     }
 
     /// Replays `events`, which follow those before.

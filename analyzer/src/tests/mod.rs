@@ -4,6 +4,7 @@ mod bypass;
 mod damage;
 mod dump;
 mod ends;
+mod exported;
 mod forks;
 pub(crate) mod made;
 mod reallocs;

@@ -8,10 +8,10 @@ use crate::report::{FaultKind, json};
 use crate::{Options, analyze_trace};
 
 /// Numbers that look random and are the same each time.
-struct Chance(u64);
+pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
