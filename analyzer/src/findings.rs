@@ -37,6 +37,10 @@ impl End {
         match image.wait_status.and_then(signal).or(ending.fault) {
             Some(signal) => Self::Signal(signal),
             None if image.session.is_some() => Self::Unknown,
+            // It ended by itself, by a call that no hook sees; lanes in the trace tell that nothing is missing then.
+            None if image.has_lanes && image.wait_status.and_then(exit_status).is_some() => {
+                Self::Normal
+            }
             None => Self::Cut,
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Image {
     pub(crate) wait_status: Option<u64>,
     /// A forked child whose parent is not in the trace.
     pub(crate) lacks_parent: bool,
+    /// Its lanes are in the trace: whatever it recorded is there when it ends.
+    pub(crate) has_lanes: bool,
     pub(crate) start: Start,
     /// What the recorder counted as lost, and as holes.
     pub(crate) lost: u64,
@@ -294,6 +296,7 @@ impl<'t> Run<'t> {
         let first = stream.sources.first().map(|source| source.lowest);
         self.images[running.stream] = Some(Image {
             pid: pid(stream, declaration.as_ref()),
+            has_lanes: stream.lanes_pid.is_some(),
             lacks_parent: declaration
                 .as_ref()
                 .is_some_and(|it| it.began == Began::Fork)

@@ -84,6 +84,7 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         pid: None,
         outcome,
         wait_status: None,
+        has_lanes: false,
         lacks_parent: false,
         start: start(&session),
         lost: 0,

@@ -62,11 +62,18 @@ pub(crate) fn append_numbered(lane: &Lane, event: Event, number: u64, time: Time
 }
 
 /// Appends again what was committed after a handler's flush had gone past its slot.
+///
+/// Another thread's flush may have written it just after the commit: then there are two copies, which must differ in nothing but
+/// the time. `read_flag` is that of the first.
 #[cold]
 #[inline(never)]
-pub(crate) fn append_again(lane: &Lane, position: u32, event: Event, number: u64) {
+pub(crate) fn append_again(lane: &Lane, position: u32, event: Event, number: u64, read_flag: u8) {
     lane.ring.take_back(lane.slots(), position);
-    append_numbered(lane, event, number, lane.last_time());
+    let time = Time {
+        read_flag,
+        ..lane.last_time()
+    };
+    append_numbered(lane, event, number, time);
 }
 
 /// Fills a slot whose number is too far from the lane's base: the lane is emptied first and its base moved.

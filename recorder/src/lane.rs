@@ -146,7 +146,7 @@ impl Lane {
     /// Ends what `append_quickly` has begun.
     pub(crate) fn finish(&self, event: Event, position: u32, number: u64) {
         if self.ring.was_passed(position) {
-            flush::append_again(self, position, event, number);
+            flush::append_again(self, position, event, number, 0);
         } else {
             flush::refill_after_rebase(self, position, event, number);
         }
@@ -160,7 +160,7 @@ impl Lane {
         }
         self.slot(position).commit(event.words(number, time));
         if self.ring.was_passed(position) {
-            flush::append_again(self, position, event, number);
+            flush::append_again(self, position, event, number, time.read_flag);
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Raw {
     /// Records by stream and number, each once.
     pub streams: BTreeMap<u32, BTreeMap<u32, Seen>>,
     /// Records that stood twice with different content.
-    pub contradictions: usize,
+    pub contradictions: Vec<[Seen; 2]>,
     /// Whole frames of records.
     pub frames: usize,
     /// Bytes of frames of records with headers and trailers.
@@ -149,7 +149,9 @@ impl Raw {
             .or_default()
             .entry(seen.number)
             .or_insert(seen);
-        self.contradictions += usize::from(*known != seen);
+        if *known != seen {
+            self.contradictions.push([*known, seen]);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use heapwire_tests::build::recorder;
 use heapwire_tests::raw::Raw;
 use heapwire_tests::run::{list, report};
 use heapwire_tests::scratch::Scratch;
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -12,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 const THREADS: usize = 4;
-const KILLS: u64 = 100;
+const KILLS: u64 = 200;
 
 /// What the threads had said when the process died: allocated, released, moved.
 fn said(path: &Path) -> Vec<[u64; 3]> {
@@ -28,6 +29,24 @@ fn count(raw: &Raw, op: u8, size: impl Fn(u64) -> bool) -> u64 {
         .count() as u64
 }
 
+/// Releases of what was not live, in the order of numbers.
+fn wrong_releases(raw: &Raw) -> usize {
+    let mut wrong = 0;
+    for records in raw.streams.values() {
+        let mut live = HashSet::new();
+        for record in records.values() {
+            match record.op {
+                1 | 4 | 5 => {
+                    live.insert(record.ptr);
+                }
+                2 | 3 => wrong += usize::from(!live.remove(&record.ptr)),
+                _ => {}
+            }
+        }
+    }
+    wrong
+}
+
 /// A program that does not end by itself, and ends with this.
 struct Endless(Child);
 
@@ -38,8 +57,16 @@ impl Drop for Endless {
     }
 }
 
-/// Kills the program after `pause`, and holds the trace against what its threads had said.
-fn kill_once(program: &Path, library: &Path, folder: &Path, pause: Duration, is_reported: bool) {
+/// When a program is killed.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Once its threads are at work, rather than while it starts.
+    at_work: bool,
+    pause: Duration,
+}
+
+/// Kills the program at a moment, and holds the trace against what its threads had said.
+fn kill_once(program: &Path, library: &Path, folder: &Path, when: Moment, is_reported: bool) {
     let (trace, shared) = (folder.join("t.hwt"), folder.join("shared"));
     let _ = fs::remove_file(&trace); // of the round before
     fs::write(&shared, [0; 4096]).unwrap();
@@ -49,17 +76,22 @@ fn kill_once(program: &Path, library: &Path, folder: &Path, pause: Duration, is_
         .spawn()
         .unwrap();
     let child = Endless(child);
-    thread::sleep(pause);
+    while when.at_work && said(&shared).iter().any(|[allocated, ..]| *allocated == 0) {
+        thread::yield_now();
+    }
+    thread::sleep(when.pause);
     drop(child);
     if !trace.exists() {
+        assert!(!when.at_work);
         return; // it died before the recorder began
     }
     let raw = Raw::read(&trace);
-    assert_eq!(raw.contradictions, 0);
+    assert!(raw.contradictions.is_empty(), "{:?}", raw.contradictions);
     assert!(
         raw.lost.values().all(|lost| *lost == 0),
         "nothing is lost in a file"
     );
+    assert_eq!(wrong_releases(&raw), 0, "no error out of nothing");
     let releases = count(&raw, 2, |_| true);
     let mut all_released = 0;
     for (thread, [allocated, released, moved]) in said(&shared).into_iter().enumerate() {
@@ -95,8 +127,11 @@ fn kill_often(folder: &Path, scratch: &Scratch) {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(round | 1);
-        let pause = Duration::from_micros(500 + (random >> 40) % 12_000);
-        kill_once(&program, &library, folder, pause, round % 10 == 0);
+        let when = Moment {
+            at_work: round % 10 != 0,
+            pause: Duration::from_micros((random >> 40) % 6_000),
+        };
+        kill_once(&program, &library, folder, when, round % 20 < 2);
     }
 }
 

@@ -5,6 +5,7 @@
 mod company;
 mod descriptors;
 mod early;
+mod ends;
 mod kill;
 mod outputs;
 mod signals;

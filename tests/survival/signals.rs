@@ -64,7 +64,7 @@ fn a_handler_between_any_two_instructions_loses_nothing() {
     let traces = traces.filter(|path| path.extension().is_some_and(|kind| kind == "hwt"));
     let raws: Vec<_> = traces.map(|path| Raw::read(&path)).collect();
     let child = raws.iter().find(|raw| count(raw, 1, 301) > 0).unwrap();
-    assert_eq!((child.contradictions, missing(child)), (0, 0));
+    assert_eq!((child.contradictions.len(), missing(child)), (0, 0));
     assert_eq!(count(child, 1, 301), handled);
     assert_eq!(
         [
@@ -83,7 +83,7 @@ fn timers_in_four_threads_lose_nothing_that_is_not_counted() {
     let trace: PathBuf = scratch.join("t.hwt");
     let (_, handled) = run(&program, &libraries, trace.to_str().unwrap(), &["100000"]);
     let raw = Raw::read(&trace);
-    assert_eq!((raw.contradictions, missing(&raw)), (0, 0));
+    assert_eq!((raw.contradictions.len(), missing(&raw)), (0, 0));
     assert_eq!(count(&raw, 1, 100), 400_000);
     assert_eq!(count(&raw, 1, 301), handled);
 }
