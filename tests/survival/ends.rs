@@ -50,7 +50,10 @@ fn check(trace: &Path, how: &str, end: &str) {
     let process = &list(&report["processes"])[0];
     assert_eq!(process["end"], end, "{how}");
     assert_eq!(left(process), [60001, 60002, 60003], "{how}");
-    assert_eq!(number(&report["trace"]["lost_records"]), 0, "{how}");
+    // The end may come in the middle of a call of each of three threads: its number is taken, and nothing else.
+    let unfinished = if how == "busy" { 3 } else { 0 };
+    let lost = number(&report["trace"]["lost_records"]);
+    assert!(lost <= unfinished, "{how}: {lost} lost");
     let wrong: Vec<_> = list(&process["errors"])
         .iter()
         .map(|error| (&error["kind"], &error["certain"]))
@@ -60,7 +63,7 @@ fn check(trace: &Path, how: &str, end: &str) {
     } else {
         assert_eq!(wrong.len(), usize::from(how == "double"), "{how}");
     }
-    // The end may cut other threads' frames in the middle, whose records are in the lanes as well.
+    // It may also cut frames in the middle, whose records are in the lanes as well.
     if how != "busy" {
         let is_complete = report["trace"]["complete"] == true;
         assert_eq!(is_complete, end != "cut", "{how}: {}", report["warnings"]);

@@ -77,7 +77,7 @@ fn kill_once(program: &Path, library: &Path, folder: &Path, when: Moment, is_rep
         .unwrap();
     let child = Endless(child);
     while when.at_work && said(&shared).iter().any(|[allocated, ..]| *allocated == 0) {
-        thread::yield_now();
+        thread::sleep(Duration::from_micros(200));
     }
     thread::sleep(when.pause);
     drop(child);
@@ -129,7 +129,7 @@ fn kill_often(folder: &Path, scratch: &Scratch) {
             .wrapping_add(round | 1);
         let when = Moment {
             at_work: round % 10 != 0,
-            pause: Duration::from_micros((random >> 40) % 6_000),
+            pause: Duration::from_micros((random >> 40) % 3_000),
         };
         kill_once(&program, &library, folder, when, round % 20 < 2);
     }
