@@ -3,7 +3,7 @@
 use crate::address::{LoadBias, Machine};
 use crate::sites::Module;
 use crate::trace::parse;
-use crate::trace::{Head, Stream, Trace};
+use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, TEXT_CHUNK};
 use std::collections::BTreeMap;
 
@@ -56,13 +56,12 @@ pub(crate) struct ProcessDeclaration {
 }
 
 impl ProcessDeclaration {
-    /// Finds the first whole declaration in a stream; one without its text where no text is whole.
-    pub(crate) fn find(trace: &Trace, stream: &Stream) -> Option<Self> {
-        let mut declared: Vec<_> = stream
-            .sources
-            .iter()
+    /// Finds the first whole declaration in the first sources of a stream; one without its text where no text is whole.
+    pub(crate) fn find<'s>(sources: impl Iterator<Item = &'s Source> + Clone) -> Option<Self> {
+        let mut declared: Vec<_> = sources
+            .clone()
             .filter_map(|source| {
-                let slot = &source.slots(trace)[source.process_slot? as usize];
+                let slot = &source.slots()[source.process_slot? as usize];
                 let record = Record::decode(slot);
                 Some((record.full_number(source.place.reference), record))
             })
@@ -70,7 +69,7 @@ impl ProcessDeclaration {
         declared.sort_by_key(|(number, _)| *number);
         let (number, first) = declared.first()?;
         let whole = declared.iter().take(TRIED).find_map(|(number, record)| {
-            let text = find_text(trace, stream, *number, record.base)?;
+            let text = find_text(sources.clone(), *number, record.base)?;
             Some(Self::new(*number, record, &text))
         });
         Some(whole.unwrap_or_else(|| Self::new(*number, first, &[])))
@@ -159,23 +158,24 @@ impl ProcessDeclaration {
     }
 }
 
-/// The text of `length` bytes whose records follow `number`, if all of it is in the stream.
-fn find_text(trace: &Trace, stream: &Stream, number: u64, length: u64) -> Option<Vec<u8>> {
+/// The text of `length` bytes whose records follow `number`, if all of it is in the sources.
+fn find_text<'s>(
+    sources: impl Iterator<Item = &'s Source>,
+    number: u64,
+    length: u64,
+) -> Option<Vec<u8>> {
     let chunks = length.div_ceil(TEXT_CHUNK as u64);
     let first = number.checked_add(1)?;
     let numbers = first..first.checked_add(chunks)?;
     let mut found = BTreeMap::new();
-    let overlapping = stream
-        .sources
-        .iter()
-        .filter(|source| source.lowest < numbers.end && numbers.start <= source.highest);
+    let overlapping =
+        sources.filter(|source| source.lowest < numbers.end && numbers.start <= source.highest);
     for source in overlapping {
-        let slots = source.slots(trace);
-        for (index, slot) in slots.iter().enumerate() {
+        for (index, slot) in source.slots().iter().enumerate() {
             if Head::of(slot).op != Op::TEXT {
                 continue;
             }
-            let number = source.number(slots, index);
+            let number = source.number(index);
             if let Some(number) = number.filter(|number| numbers.contains(number)) {
                 found.entry(number).or_insert_with(|| Record::decode(slot));
             }

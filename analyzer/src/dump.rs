@@ -5,14 +5,15 @@
 
 use crate::images;
 use crate::mtrace::{Batch, Reader};
-use crate::order::{Event, Merge};
+use crate::order::{self, Event};
 use crate::trace::{Trace, TraceError};
 use heapwire_format::{Family, Op, Record, TEXT_CHUNK, flag};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 
-const BATCH: usize = 1 << 14;
+/// Events of a log that are read at once.
+const LOG_BATCH: usize = 1 << 14;
 /// Text records that a declaration is held back for; a longer text stands on the lines of its records only.
 const HELD_BACK: usize = 4096;
 
@@ -56,33 +57,25 @@ impl From<io::Error> for DumpError {
 }
 
 /// Prints the records of `trace` and gives how many of them are of heap calls.
-pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<u64> {
+pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<u64, DumpError> {
     let mut calls = 0;
     let mut out = io::BufWriter::new(out);
+    trace.index_all()?;
     for input in &trace.logs {
         calls += dump_log(trace, *input, &mut out)?;
     }
-    let begin_clock = images::begin_clock(trace);
-    for stream in &trace.streams {
+    let begin_clock = images::begin_clock(trace)?;
+    for stream in 0..trace.streams.len() {
         let mut printer = Printer {
             out: &mut out,
-            stream: stream.tag,
+            stream: trace.streams[stream].tag,
             begin_clock,
             held: Vec::new(),
         };
-        let mut merge = Merge::new(trace, stream);
-        let mut batch = Vec::new();
-        loop {
-            batch.clear();
-            merge.fill(&mut batch, BATCH);
-            if batch.is_empty() {
-                break;
-            }
-            for event in &batch {
-                calls += u64::from(event.record.op.is_heap());
-                printer.event(event)?;
-            }
-        }
+        order::walk(trace, stream, |event| -> Result<(), DumpError> {
+            calls += u64::from(event.record.op.is_heap());
+            Ok(printer.event(event)?)
+        })?;
         printer.release()?;
     }
     for observed in &trace.observed {
@@ -98,7 +91,7 @@ pub(crate) fn dump(trace: &Trace, out: &mut dyn Write) -> io::Result<u64> {
 
 /// Prints the records of a log; what stands for modules in these is said before.
 fn dump_log(trace: &Trace, input: u32, out: &mut impl Write) -> io::Result<u64> {
-    let mut reader = Reader::new(trace.bytes(input), input, 1);
+    let mut reader = Reader::new(trace.text(input), input, 1);
     let (mut calls, mut session) = (0, 0u64);
     while reader.next_session() {
         session += 1;
@@ -106,7 +99,7 @@ fn dump_log(trace: &Trace, input: u32, out: &mut impl Write) -> io::Result<u64> 
         let mut batch = Batch::default();
         loop {
             batch.events.clear();
-            reader.fill(&mut batch, BATCH);
+            reader.fill(&mut batch, LOG_BATCH);
             for module in batch.modules.drain(..) {
                 let path = module.path.unwrap_or_default();
                 writeln!(

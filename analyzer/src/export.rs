@@ -24,7 +24,7 @@ pub(crate) fn export(
 }
 
 fn as_logs(asked: &Export, out: &mut dyn Write, say: &mut dyn Write) -> Result<u8, Stopped> {
-    let exporter = Exporter::open(&asked.traces)?;
+    let mut exporter = Exporter::open(&asked.traces)?;
     let parts = exporter.parts();
     let output = asked
         .output

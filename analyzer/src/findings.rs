@@ -9,7 +9,7 @@ use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind, Report};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::Trace;
-use crate::{mtrace, symbols, warnings};
+use crate::{mtrace, symbols, usage, warnings};
 use heapwire_format::{Family, Op};
 use std::collections::BTreeSet;
 
@@ -154,7 +154,10 @@ fn shown_sites(images: &Images) -> BTreeSet<SiteId> {
 /// The sites that the report of one process shows.
 fn sites_of(outcome: &Outcome) -> BTreeSet<SiteId> {
     let rows = outcome.sites.iter();
-    let shown = rows.filter(|row| row.live_blocks > 0 || row.at_peak.1 > 0 || row.temporary > 0);
+    let shown = rows.filter(|row| {
+        row.live_blocks > 0 || row.at_peak.1 > 0 || row.temporary > 0 || row.grown.0 > 0
+    });
+    let failed = outcome.failed.iter().map(|(site, _)| *site);
     let faults = outcome.faults.iter().flat_map(|fault| {
         let moments = [Some(fault.at), fault.first_release, fault.allocation];
         moments.into_iter().flatten()
@@ -162,6 +165,7 @@ fn sites_of(outcome: &Outcome) -> BTreeSet<SiteId> {
     shown
         .map(|row| row.site)
         .chain(faults.map(|moment| moment.site))
+        .chain(failed)
         .collect()
 }
 
@@ -257,7 +261,7 @@ impl Teller<'_> {
                 .or_else(|| image.wait_status.and_then(exit_status)),
             machine: declaration.and_then(ProcessDeclaration::machine_name),
             threads: match self.clock {
-                Clock::Time(_) => outcome.threads as u64,
+                Clock::Time(_) => outcome.threads.len() as u64,
                 Clock::Lines => 0,
             },
             modules: self.names.count_modules(&shown, self.sites),
@@ -283,6 +287,7 @@ impl Teller<'_> {
                 .filter_map(|it| self.fault(it, &bypass))
                 .collect(),
             temporaries: self.rows(&outcome.temporaries(), Self::temporary),
+            usage: usage::of(outcome, self.names, self.sites, image.session.is_none()),
         }
     }
 

@@ -2,18 +2,19 @@
 
 use crate::declare::{Began, ForkPoint, ProcessDeclaration};
 use crate::mtrace::Session;
-use crate::order::{Event, Merge};
+use crate::order::Order;
 use crate::replay::{Beginning, Outcome, Replay};
 use crate::sessions::{self, Log};
 use crate::sites::SiteTable;
-use crate::trace::{Stream, Trace};
-use rayon::prelude::*;
+use crate::trace::source::Source;
+use crate::trace::{Stream, Supplied, Supply, Trace, TraceError};
 use rustc_hash::FxHashMap;
 use std::iter::Peekable;
+use std::mem;
 use std::vec::IntoIter;
 
-/// Events that are put in order while as many before them are replayed.
-const BATCH: usize = 1 << 14;
+/// Records at the start of a stream that its declaration is looked for among.
+const HEAD: u64 = 1 << 17;
 
 /// Generations of forks that are followed; a child beyond counts as one whose parent is missing.
 const GENERATIONS: usize = 256;
@@ -38,6 +39,8 @@ pub(crate) struct Image {
     pub(crate) lost: u64,
     pub(crate) void: u64,
     pub(crate) differing_copies: u64,
+    /// Records that came too late for their place.
+    pub(crate) late: u64,
     /// What a log says of it besides its records, if it is from one.
     pub(crate) session: Option<Session>,
 }
@@ -83,67 +86,83 @@ impl Images {
     }
 
     /// Replays everything; `want_blocks` keeps the single live blocks.
-    pub(crate) fn of(trace: &Trace, want_blocks: bool, sites: &mut SiteTable) -> Self {
-        let plan = Plan::of(trace);
-        let mut outcomes: Vec<Option<Image>> = Vec::new();
-        outcomes.resize_with(trace.streams.len(), || None);
-        let begin_clock = plan.begin_clock;
-        let begin_wall = plan.begin_wall;
+    ///
+    /// # Errors
+    ///
+    /// An input can no longer be read.
+    pub(crate) fn of(
+        trace: &mut Trace,
+        want_blocks: bool,
+        sites: &mut SiteTable,
+    ) -> Result<Self, TraceError> {
         let mut run = Run {
-            trace,
-            plan,
             want_blocks,
-            images: outcomes,
+            plan: Plan::default(),
+            images: Vec::new(),
             copied: 0,
+            first: None,
+            sites: &mut *sites,
+            trace: &mut *trace,
         };
-        for stream in 0..trace.streams.len() {
-            if run.plan.parents[stream].is_none() {
-                run.tree(stream, sites);
+        if let Some(supply) = run.trace.alone() {
+            run.alone(supply)?;
+        } else {
+            run.plan = Plan::of(run.trace, None)?;
+        }
+        run.images.resize_with(run.trace.streams.len(), || None);
+        run.plan.fit(run.trace.streams.len());
+        for stream in 0..run.trace.streams.len() {
+            if run.images[stream].is_none() && run.plan.parents[stream].is_none() {
+                run.tree(stream)?;
             }
         }
         // What is left names each other as parents in a circle: the first of them begins.
-        for stream in 0..trace.streams.len() {
+        for stream in 0..run.trace.streams.len() {
             if run.images[stream].is_none() {
-                run.tree(stream, sites);
+                run.tree(stream)?;
             }
         }
-        let found = run.images.into_iter().zip(&trace.streams);
-        let mut images: Vec<Image> = found
-            .filter(|(_, stream)| !stream.is_empty())
-            .filter_map(|(image, _)| image)
-            .collect();
-        let logs = trace.logs.iter();
-        let logs = logs
-            .map(|input| sessions::replay(trace, *input, want_blocks, sites, &mut images))
-            .collect();
-        Self {
-            images,
-            logs,
-            begin_clock,
-            begin_wall,
+        let mut found = run.result();
+        for input in &trace.logs {
+            let log = sessions::replay(trace, *input, want_blocks, sites, &mut found.images);
+            found.logs.push(log);
         }
+        Ok(found)
     }
 }
 
 /// Who is whose child, and when all began.
+#[derive(Default)]
 struct Plan {
     declarations: Vec<Option<ProcessDeclaration>>,
     /// Parent's place among the streams.
     parents: Vec<Option<usize>>,
     /// Fork points and children of each stream, in order.
     children: Vec<Vec<(u64, usize)>>,
-    wait_statuses: Vec<Option<u64>>,
     begin_clock: u64,
     begin_wall: Option<u64>,
 }
 
 impl Plan {
-    fn of(trace: &Trace) -> Self {
-        let declarations: Vec<_> = trace
-            .streams
-            .par_iter()
-            .map(|stream| ProcessDeclaration::find(trace, stream))
-            .collect();
+    /// The plan of an indexed trace; `first` are sources of its first stream that were taken out of it before.
+    fn of(trace: &Trace, first: Option<&Order>) -> Result<Self, TraceError> {
+        let heads = (0..trace.streams.len())
+            .map(|stream| {
+                let taken = first.filter(|_| stream == 0);
+                Head::of(trace, stream, taken)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let clocks = heads.iter().filter_map(|head| head.clock);
+        let begin_clock = clocks.min().unwrap_or(0);
+        let declarations = heads.into_iter().map(|head| head.declaration);
+        Ok(Self::with(trace, declarations.collect(), begin_clock))
+    }
+
+    fn with(
+        trace: &Trace,
+        declarations: Vec<Option<ProcessDeclaration>>,
+        begin_clock: u64,
+    ) -> Self {
         let by_tag: FxHashMap<u32, usize> = (0..)
             .zip(&trace.streams)
             .map(|(index, stream)| (stream.tag, index))
@@ -165,13 +184,19 @@ impl Plan {
         }
         let first = declarations.iter().flatten().min_by_key(|it| it.clock);
         Self {
-            begin_clock: first.map_or_else(|| first_clock(trace), |it| it.clock),
+            begin_clock: first.map_or(begin_clock, |it| it.clock),
             begin_wall: first.map(|it| it.wall_clock).filter(|wall| *wall != 0),
-            wait_statuses: wait_statuses(trace, &declarations),
             declarations,
             parents,
             children,
         }
+    }
+
+    /// Has a place for each of `streams`.
+    fn fit(&mut self, streams: usize) {
+        self.declarations.resize(streams, None);
+        self.parents.resize(streams, None);
+        self.children.resize(streams, Vec::new());
     }
 
     fn beginning(&self, stream: usize) -> Beginning {
@@ -193,25 +218,68 @@ impl Plan {
     }
 }
 
-/// The trace's clock when the first recorded process began.
-pub(crate) fn begin_clock(trace: &Trace) -> u64 {
-    Plan::of(trace).begin_clock
+/// What the first records of a stream tell.
+#[derive(Default)]
+struct Head {
+    declaration: Option<ProcessDeclaration>,
+    /// Lowest reference of times, which stands in for the begin where no process is declared.
+    clock: Option<u64>,
 }
 
-/// The first reference of times, which stands in for the begin where no process is declared.
-fn first_clock(trace: &Trace) -> u64 {
-    let sources = trace.streams.iter().flat_map(|stream| &stream.sources);
-    let clocks = sources.map(|source| source.place.clock);
-    clocks.min().unwrap_or(0)
+impl Head {
+    /// Reads as much of an indexed stream as is needed.
+    fn of(trace: &Trace, stream: usize, taken: Option<&Order>) -> Result<Self, TraceError> {
+        let mut supply = trace.supply(stream);
+        let mut sources: Vec<Source> = taken
+            .map(|order| order.untouched().cloned().collect())
+            .unwrap_or_default();
+        let mut records = 0;
+        loop {
+            let head = Self::in_sources(sources.iter());
+            let lowest = sources.iter().map(|source| source.lowest).min();
+            let is_found = head.declaration.as_ref().is_some_and(|it| {
+                Some(it.number) == lowest && (it.exe.is_some() || !it.arguments.is_empty())
+            });
+            if is_found || records >= HEAD {
+                return Ok(head);
+            }
+            let Some(more) = trace.peek_sources(&mut supply)? else {
+                return Ok(head);
+            };
+            records += more.iter().map(|it| u64::from(it.records)).sum::<u64>();
+            sources.extend(more);
+        }
+    }
+
+    fn in_sources<'s>(sources: impl Iterator<Item = &'s Source> + Clone) -> Self {
+        Self {
+            declaration: ProcessDeclaration::find(sources.clone()),
+            clock: sources.map(|source| source.place.clock).min(),
+        }
+    }
+}
+
+/// Makes an index of the trace's streams; gives the clock when the first recorded process began.
+pub(crate) fn begin_clock(trace: &Trace) -> Result<u64, TraceError> {
+    Ok(Plan::of(trace, None)?.begin_clock)
+}
+
+/// The pid of each indexed stream, where it is known.
+pub(crate) fn pids(trace: &Trace) -> Result<Vec<Option<u64>>, TraceError> {
+    let plan = Plan::of(trace, None)?;
+    let declared = plan.declarations.iter().zip(&trace.streams);
+    Ok(declared
+        .map(|(declaration, stream)| pid(stream, declaration.as_ref()))
+        .collect())
 }
 
 /// For each stream what an observer said of its end: it speaks of the last stream with that pid before it.
-fn wait_statuses(trace: &Trace, declarations: &[Option<ProcessDeclaration>]) -> Vec<Option<u64>> {
-    let mut statuses = vec![None; declarations.len()];
+fn wait_statuses(trace: &Trace, pids: &[Option<u64>]) -> Vec<Option<u64>> {
+    let mut statuses = vec![None; pids.len()];
     let mut by_pid: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
-    for (index, (stream, declaration)) in trace.streams.iter().zip(declarations).enumerate() {
-        if let Some(pid) = pid(stream, declaration.as_ref()) {
-            by_pid.entry(pid).or_default().push(index);
+    for (index, pid) in pids.iter().enumerate() {
+        if let Some(pid) = pid {
+            by_pid.entry(*pid).or_default().push(index);
         }
     }
     for observed in &trace.observed {
@@ -231,42 +299,100 @@ fn pid(stream: &Stream, declaration: Option<&ProcessDeclaration>) -> Option<u64>
 }
 
 struct Run<'t> {
-    trace: &'t Trace,
+    trace: &'t mut Trace,
+    sites: &'t mut SiteTable,
     plan: Plan,
     want_blocks: bool,
     images: Vec<Option<Image>>,
     /// Modules and stack nodes that children took over.
     copied: usize,
+    /// The first stream, if some of it was read before it was known that there are others.
+    first: Option<Running>,
 }
 
-impl<'t> Run<'t> {
+impl Run<'_> {
+    /// Replays the one stream that the trace seems to have, and if there are others, all of its tree.
+    fn alone(&mut self, supply: Supply) -> Result<(), TraceError> {
+        let mut running = Running::new(supply);
+        // Its declaration is among the first records, if it is there at all.
+        let mut is_alone = true;
+        while is_alone && !running.order.is_ready() {
+            is_alone = running.feed(self.trace)?;
+        }
+        if is_alone {
+            let head = Head::in_sources(running.order.untouched());
+            let has_parent = head
+                .declaration
+                .as_ref()
+                .is_some_and(|it| it.fork.is_some());
+            if !has_parent {
+                let clock = head.clock.unwrap_or(0);
+                self.plan = Plan::with(self.trace, vec![head.declaration], clock);
+                if self.trace.streams.is_empty() {
+                    return Ok(());
+                }
+                running.begin(&mut self.plan, None);
+                return self.line(running);
+            }
+            self.trace.expect_several(&mut running.supply)?;
+        }
+        self.plan = Plan::of(self.trace, Some(&running.order))?;
+        self.first = Some(running);
+        Ok(())
+    }
+
     /// Replays the image of `root` and those of all its descendants.
-    ///
+    fn tree(&mut self, root: usize) -> Result<(), TraceError> {
+        let mut running = self.running(root);
+        running.begin(&mut self.plan, None);
+        self.line(running)
+    }
+
+    /// A stream of which nothing was replayed.
+    fn running(&mut self, stream: usize) -> Running {
+        match self.first.take() {
+            Some(first) if first.supply.stream == stream => first,
+            other => {
+                self.first = other;
+                Running::new(self.trace.supply(stream))
+            }
+        }
+    }
+
     /// A parent waits at the fork while its child is replayed, so that only one line of descent is in memory.
-    fn tree(&mut self, root: usize, sites: &mut SiteTable) {
-        let beginning = self.plan.beginning(root);
-        let mut line = vec![self.running(root, Replay::new(beginning))];
+    fn line(&mut self, first: Running) -> Result<(), TraceError> {
+        let root = first.supply.stream;
+        let mut line = vec![first];
         loop {
             let depth = line.len();
             let Some(running) = line.last_mut() else {
-                return;
+                return Ok(());
             };
-            match running.advance(sites) {
+            match running.advance(self.trace, self.sites)? {
                 // A circle of parents comes back to its root.
-                Some((_, child)) if child == root => {}
-                Some((_, child)) if depth >= GENERATIONS => self.plan.parents[child] = None,
-                Some((number, child)) => {
-                    let beginning = self.plan.beginning(child);
+                Next::Fork(_, child) if child == root => {}
+                Next::Fork(_, child) if depth >= GENERATIONS => self.plan.parents[child] = None,
+                Next::Fork(number, child) => {
                     // Children declare their modules anew, so past a limit they do without their parent's.
                     self.copied = self.copied.saturating_add(running.replay.code_size());
                     let takes_code = self.copied <= COPIED;
-                    let replay = running.replay.fork(number, beginning, takes_code);
-                    let next = self.running(child, replay);
+                    let mut next = self.running(child);
+                    let from = Some((number, takes_code, &mut running.replay));
+                    next.begin(&mut self.plan, from);
                     line.push(next);
                 }
-                None => {
+                Next::Several => {
+                    let declaration = self.plan.declarations[root].take();
+                    let begin = (self.plan.begin_clock, self.plan.begin_wall);
+                    self.plan = Plan::of(self.trace, None)?;
+                    self.plan.declarations[root] = declaration;
+                    (self.plan.begin_clock, self.plan.begin_wall) = begin;
+                    let children = mem::take(&mut self.plan.children[root]);
+                    running.children = children.into_iter().peekable();
+                }
+                Next::End => {
                     if let Some(done) = line.pop() {
-                        self.finish(done, sites);
+                        self.finish(done);
                     }
                     if let Some(parent) = line.last_mut() {
                         parent.replay.resume();
@@ -276,80 +402,155 @@ impl<'t> Run<'t> {
         }
     }
 
-    fn running(&mut self, stream: usize, replay: Replay) -> Running<'t> {
-        let children = std::mem::take(&mut self.plan.children[stream]);
-        Running {
-            stream,
-            replay,
-            merge: Merge::new(self.trace, &self.trace.streams[stream]),
-            batch: Vec::new(),
-            at: 0,
-            next: Vec::new(),
-            children: children.into_iter().peekable(),
+    fn finish(&mut self, running: Running) {
+        let stream = running.supply.stream;
+        if stream >= self.images.len() {
+            self.images.resize_with(stream + 1, || None);
         }
-    }
-
-    fn finish(&mut self, running: Running<'t>, sites: &mut SiteTable) {
-        let stream = &self.trace.streams[running.stream];
-        let declaration = self.plan.declarations[running.stream].take();
-        let outcome = running.replay.finish(stream.taken, self.want_blocks, sites);
-        let first = stream.sources.first().map(|source| source.lowest);
-        self.images[running.stream] = Some(Image {
-            pid: pid(stream, declaration.as_ref()),
-            has_lanes: stream.lanes_pid.is_some(),
+        let claimed = &self.trace.streams[stream];
+        let declaration = self.plan.declarations[stream].take();
+        let order = &running.order;
+        let first = order.lowest();
+        let (differing_copies, late) = (order.differing_copies, order.late);
+        let outcome = running
+            .replay
+            .finish(claimed.taken, self.want_blocks, self.sites);
+        self.images[stream] = Some(Image {
+            pid: pid(claimed, declaration.as_ref()),
+            has_lanes: claimed.lanes_pid.is_some(),
             lacks_parent: declaration
                 .as_ref()
                 .is_some_and(|it| it.began == Began::Fork)
-                && self.plan.parents[running.stream].is_none(),
+                && self.plan.parents[stream].is_none(),
             start: Start::of(declaration.as_ref(), first),
             declaration,
             outcome,
-            wait_status: self.plan.wait_statuses[running.stream],
-            lost: stream.lost.into(),
-            void: stream.void.into(),
-            differing_copies: running.merge.differing_copies,
+            wait_status: None,
+            lost: claimed.lost.into(),
+            void: claimed.void.into(),
+            differing_copies,
+            late,
             session: None,
         });
+    }
+
+    fn result(self) -> Images {
+        let pids: Vec<_> = self
+            .images
+            .iter()
+            .map(|image| image.as_ref().and_then(|image| image.pid))
+            .collect();
+        let statuses = wait_statuses(self.trace, &pids);
+        let images = self.images.into_iter().zip(statuses);
+        let images = images.zip(&self.trace.streams);
+        Images {
+            images: images
+                .filter(|(_, stream)| !stream.is_empty())
+                .filter_map(|((image, wait_status), _)| {
+                    Some(Image {
+                        wait_status,
+                        ..image?
+                    })
+                })
+                .collect(),
+            logs: Vec::new(),
+            begin_clock: self.plan.begin_clock,
+            begin_wall: self.plan.begin_wall,
+        }
     }
 }
 
 /// A replay under way.
-struct Running<'t> {
-    stream: usize,
+struct Running {
+    supply: Supply,
+    order: Order,
     replay: Replay,
-    merge: Merge<'t>,
-    batch: Vec<Event>,
-    /// Events of the batch already replayed.
-    at: usize,
-    next: Vec<Event>,
     children: Peekable<IntoIter<(u64, usize)>>,
 }
 
-impl Running<'_> {
-    /// Replays up to the next fork point and gives it, with the child; `None` when all is replayed.
-    fn advance(&mut self, sites: &mut SiteTable) -> Option<(u64, usize)> {
+/// Where a replay stopped.
+enum Next {
+    /// At a fork point, with the child.
+    Fork(u64, usize),
+    /// Where it turned out that there are other streams.
+    Several,
+    End,
+}
+
+impl Running {
+    fn new(supply: Supply) -> Self {
+        Self {
+            supply,
+            order: Order::default(),
+            replay: Replay::new(Beginning::default()),
+            children: Vec::new().into_iter().peekable(),
+        }
+    }
+
+    /// Begins as the plan says; a forked child with what its parent has.
+    fn begin(&mut self, plan: &mut Plan, parent: Option<(u64, bool, &mut Replay)>) {
+        let stream = self.supply.stream;
+        let beginning = plan.beginning(stream);
+        self.replay = match parent {
+            Some((number, takes_code, parent)) => parent.fork(number, beginning, takes_code),
+            None => Replay::new(beginning),
+        };
+        let children = mem::take(&mut plan.children[stream]);
+        self.children = children.into_iter().peekable();
+    }
+
+    /// Reads on. `false`: there are other streams.
+    fn feed(&mut self, trace: &mut Trace) -> Result<bool, TraceError> {
+        feed(trace, &mut self.supply, &mut self.order)
+    }
+
+    /// Replays up to the next fork point, or to the end.
+    fn advance(&mut self, trace: &mut Trace, sites: &mut SiteTable) -> Result<Next, TraceError> {
         loop {
-            let rest = &self.batch[self.at..];
             let fork = self.children.peek().map(|(number, _)| *number);
-            let before = match fork {
-                Some(fork) => rest.partition_point(|event| event.number < fork),
-                None => rest.len(),
-            };
-            if before < rest.len() {
-                self.replay.apply(&rest[..before], sites);
-                self.at += before;
-                return self.children.next();
-            }
-            self.next.clear();
-            let merge = &mut self.merge;
-            let next = &mut self.next;
-            let replay = &mut self.replay;
-            rayon::join(|| merge.fill(next, BATCH), || replay.apply(rest, sites));
-            std::mem::swap(&mut self.batch, &mut self.next);
-            self.at = 0;
-            if self.batch.is_empty() {
-                return self.children.next();
+            let limit = fork.unwrap_or(u64::MAX);
+            let (supply, order) = (&mut self.supply, &mut self.order);
+            let (trace, sites) = (&mut *trace, &mut *sites);
+            let looked = self.replay.step(move |events, mut batch| {
+                while !order.is_ready() {
+                    match feed(trace, supply, order) {
+                        Ok(true) => {}
+                        Ok(false) => return (Ok(Looked::Several), None),
+                        Err(error) => return (Err(error), None),
+                    }
+                }
+                let found = order.window(limit, |event| events.apply(&event, sites, &mut batch));
+                if found {
+                    (Ok(Looked::Window), Some(batch))
+                } else {
+                    (Ok(Looked::Nothing), None)
+                }
+            });
+            match looked? {
+                Looked::Window => {}
+                Looked::Several => return Ok(Next::Several),
+                Looked::Nothing => {
+                    return Ok(match self.children.next() {
+                        Some((number, child)) => Next::Fork(number, child),
+                        None => Next::End,
+                    });
+                }
             }
         }
     }
+}
+
+enum Looked {
+    Window,
+    Nothing,
+    Several,
+}
+
+fn feed(trace: &mut Trace, supply: &mut Supply, order: &mut Order) -> Result<bool, TraceError> {
+    match trace.next_sources(supply)? {
+        Supplied::Sources(sources) => order.feed(sources),
+        Supplied::Several => return Ok(false),
+        Supplied::End => order.end(),
+    }
+    Ok(true)
 }

@@ -26,6 +26,7 @@ pub mod symbols;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod usage;
 mod warnings;
 
 pub use bundle::{BundleError, Bundled, bundle};
@@ -56,24 +57,25 @@ pub struct Options {
 /// The first input that cannot be read or is no trace.
 pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
-    let work = || {
-        let trace = Trace::open(&inputs)?;
-        Ok(analyze_trace(&trace, &options))
-    };
+    let work = || analyze_trace(Trace::open(&inputs)?, &options);
     with_threads(options.threads, work)
 }
 
-fn analyze_trace(trace: &Trace, options: &Options) -> Report {
-    let (images, sites) = replayed(trace, false, options);
-    findings::report(trace, &images, &sites, &options.symbols)
+fn analyze_trace(mut trace: Trace, options: &Options) -> Result<Report, TraceError> {
+    let (images, sites) = replayed(&mut trace, false, options)?;
+    Ok(findings::report(&trace, &images, &sites, &options.symbols))
 }
 
 /// The process images of a trace and the sites in them; `want_blocks` keeps the single live blocks.
-fn replayed(trace: &Trace, want_blocks: bool, options: &Options) -> (Images, SiteTable) {
+fn replayed(
+    trace: &mut Trace,
+    want_blocks: bool,
+    options: &Options,
+) -> Result<(Images, SiteTable), TraceError> {
     let mut sites = SiteTable::default();
-    let images = Images::of(trace, want_blocks, &mut sites);
+    let images = Images::of(trace, want_blocks, &mut sites)?;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
-    (images, sites)
+    Ok((images, sites))
 }
 
 /// Lists the blocks that were never released.
@@ -84,8 +86,8 @@ fn replayed(trace: &Trace, want_blocks: bool, options: &Options) -> (Images, Sit
 pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
-        let trace = Trace::open(&inputs)?;
-        let (images, sites) = replayed(&trace, true, &options);
+        let mut trace = Trace::open(&inputs)?;
+        let (images, sites) = replayed(&mut trace, true, &options)?;
         Ok(blocks::live(&trace, &images, &sites, &options.symbols))
     };
     with_threads(options.threads, work)
@@ -105,8 +107,8 @@ pub fn module_symbols(inputs: &[PathBuf], options: &Options) -> Result<ModuleLis
 fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Names), TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
-        let trace = Trace::open(&inputs)?;
-        let (images, sites) = replayed(&trace, false, &options);
+        let mut trace = Trace::open(&inputs)?;
+        let (images, sites) = replayed(&mut trace, false, &options)?;
         let names = Names::of_all(&sites, &options.symbols);
         Ok((modules::list(&trace, &images, &names), names))
     };
@@ -122,8 +124,7 @@ pub fn dump(input: &Path, out: &mut dyn Write) -> Result<u64, DumpError> {
     let inputs = [input.to_owned()];
     let options = Options::default();
     let (inputs, _) = bundle::open(&inputs, &options);
-    let trace = Trace::open(&inputs)?;
-    Ok(dump::dump(&trace, out)?)
+    dump::dump(&mut Trace::open(&inputs)?, out)
 }
 
 /// Runs `work` with so many threads; where the system gives none, with those there are.

@@ -1,13 +1,26 @@
 //! Puts the records of one stream in the order of their numbers: that is the order of events (SPEC.md 10.2).
 //!
-//! Sources overlap, since threads fill lanes at their own pace, so this is a merge. Of copies the first in place
-//! is taken. Holds no more than the sources that overlap at one moment.
+//! Sources overlap, since threads fill lanes at their own pace. Numbers are dense, so a window of them is put in order by
+//! laying each record where its number says. Of copies the first in place is taken. A window is given out once the
+//! numbers seen are so far beyond it that none of it is to come (SPEC.md 10.2), so what is held at one moment is bounded.
 
-use crate::trace::source::Slots;
-use crate::trace::{Head, Source, Stream, Trace};
+use crate::trace::source::Slot;
+use crate::trace::{Head, Source, Supplied, Trace, TraceError};
 use heapwire_format::{Op, Record};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
+use std::mem;
+
+/// Numbers that are put in order at once.
+pub(crate) const WINDOW: u64 = 1 << 14;
+/// A record is in the trace before one whose number is so much higher.
+const PATIENCE: u64 = 1 << 17;
+/// Slots that are held back at most.
+const HELD: u64 = 1 << 20;
+/// Gaps in the numbers that are remembered, for records that come late.
+const GAPS: usize = 1 << 12;
+/// A window with fewer records than this part of it is sorted.
+const SPARSE: u64 = 16;
+const NONE: u64 = u64::MAX;
 
 /// A record with what its place says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,136 +34,282 @@ pub(crate) struct Event {
     pub(crate) record: Record,
 }
 
-/// The records of one stream, given out in batches.
-pub(crate) struct Merge<'t> {
-    trace: &'t Trace,
-    /// Sources not yet begun, in order of their lowest number.
-    waiting: std::slice::Iter<'t, Source>,
-    /// Sources begun and not yet at their end; free places are `None`.
-    cursors: Vec<Option<Cursor<'t>>>,
-    free: Vec<usize>,
-    heads: BinaryHeap<Reverse<Next>>,
-    last: Option<(u64, &'t [u8; Record::SIZE])>,
+/// Gives `each` the events of an indexed stream, one by one, until it fails.
+pub(crate) fn walk<E: From<TraceError>>(
+    trace: &mut Trace,
+    stream: usize,
+    mut each: impl FnMut(&Event) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut supply = trace.supply(stream);
+    let mut order = Order::default();
+    let mut goes_on = true;
+    while goes_on {
+        while !order.is_ready() {
+            match trace.next_sources(&mut supply)? {
+                Supplied::Sources(sources) => order.feed(sources),
+                Supplied::Several => {}
+                Supplied::End => order.end(),
+            }
+        }
+        let mut result = Ok(());
+        goes_on = order.window(u64::MAX, |event| {
+            if result.is_ok() {
+                result = each(&event);
+            }
+        });
+        result?;
+    }
+    Ok(())
+}
+
+/// The sources of one stream, given out as events.
+#[derive(Default)]
+pub(crate) struct Order {
+    /// Sources not yet begun, by their lowest number, then by place.
+    waiting: BTreeMap<(u64, (u32, u64), usize), Source>,
+    /// Sources begun and not yet at their end, in order of place.
+    open: Vec<Cursor>,
+    /// Slots of all of these.
+    held: u64,
+    /// Numbers below this one were given out.
+    next: u64,
+    /// Lowest and highest number seen.
+    lowest: Option<u64>,
+    highest: u64,
+    has_ended: bool,
+    /// Numbers that were not there when their window was given out.
+    gaps: BTreeMap<u64, u64>,
+    /// For each number of a window where its record lies: cursor and index.
+    places: Vec<u64>,
+    sparse: Vec<(u64, u64)>,
     /// Copies that differ from the record that was taken.
     pub(crate) differing_copies: u64,
+    /// Records that came when their window had been given out.
+    pub(crate) late: u64,
 }
 
-/// The next record of a cursor. Of equal numbers the first in place comes first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
-    number: u64,
-    /// Input and offset of the source.
-    place: (u32, usize),
-    cursor: usize,
-}
-
-impl<'t> Merge<'t> {
-    pub(crate) fn new(trace: &'t Trace, stream: &'t Stream) -> Self {
-        Self {
-            trace,
-            waiting: stream.sources.iter(),
-            cursors: Vec::new(),
-            free: Vec::new(),
-            heads: BinaryHeap::new(),
-            last: None,
-            differing_copies: 0,
+impl Order {
+    /// Adds sources, in order of place.
+    pub(crate) fn feed(&mut self, sources: Vec<Source>) {
+        for source in sources {
+            self.held += u64::from(source.place.slots);
+            self.highest = self.highest.max(source.highest);
+            let lowest = self.lowest.get_or_insert(source.lowest);
+            *lowest = source.lowest.min(*lowest);
+            let key = (source.lowest, source.place.frame, source.place.at);
+            self.waiting.insert(key, source);
         }
     }
 
-    /// Appends up to `most` further events to `batch`; nothing is left once it appends none.
-    pub(crate) fn fill(&mut self, batch: &mut Vec<Event>, most: usize) {
-        let full = batch.len().saturating_add(most);
-        while batch.len() < full {
-            self.begin_due();
-            let Some(Reverse(next)) = self.heads.pop() else {
-                return;
-            };
-            let limit = self.next_elsewhere();
-            let Some(mut cursor) = self.cursors[next.cursor].take() else {
-                continue;
-            };
-            while batch.len() < full {
-                self.take(&cursor, batch);
-                cursor.advance();
-                if cursor.number.is_none_or(|number| number >= limit) {
-                    break;
-                }
-            }
-            match cursor.number {
-                Some(number) => {
-                    self.heads.push(Reverse(Next { number, ..next }));
-                    self.cursors[next.cursor] = Some(cursor);
-                }
-                None => self.free.push(next.cursor),
-            }
+    /// Says that no source is to come.
+    pub(crate) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Whether a window can be given out.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.has_ended || self.held >= HELD || {
+            let begin = self.begin().unwrap_or(u64::MAX);
+            begin.saturating_add(WINDOW + PATIENCE) <= self.highest
         }
     }
 
-    /// Begins every source that may hold the next number.
-    fn begin_due(&mut self) {
-        while let Some(source) = self.waiting.as_slice().first() {
-            let is_due = self
-                .heads
-                .peek()
-                .is_none_or(|Reverse(next)| source.lowest <= next.number);
-            if !is_due {
-                return;
-            }
-            self.waiting.next();
-            let cursor = Cursor::new(source, self.trace);
-            let Some(number) = cursor.number else {
-                continue;
-            };
-            let free = self.free.pop().unwrap_or_else(|| {
-                self.cursors.push(None);
-                self.cursors.len() - 1
-            });
-            self.cursors[free] = Some(cursor);
-            self.heads.push(Reverse(Next {
-                number,
-                place: (source.place.input, source.place.offset),
-                cursor: free,
-            }));
-        }
+    /// The lowest number that any source has.
+    pub(crate) fn lowest(&self) -> Option<u64> {
+        self.lowest
     }
 
-    /// The lowest number that may be in another source than the one just popped.
-    fn next_elsewhere(&self) -> u64 {
-        let head = self.heads.peek().map(|Reverse(next)| next.number);
-        let waiting = self.waiting.as_slice().first().map(|source| source.lowest);
-        head.into_iter().chain(waiting).min().unwrap_or(u64::MAX)
+    /// The sources that no event was given out of.
+    pub(crate) fn untouched(&self) -> impl Iterator<Item = &Source> + Clone {
+        self.waiting.values()
     }
 
-    fn take(&mut self, cursor: &Cursor<'t>, batch: &mut Vec<Event>) {
-        let Some(number) = cursor.number else {
-            return;
+    /// Gives `each` the events of the next window, as far as their numbers are below `limit`. `false`: there are none
+    /// below `limit`, of those that came so far.
+    #[inline]
+    pub(crate) fn window(&mut self, limit: u64, mut each: impl FnMut(Event)) -> bool {
+        let Some(begin) = self.begin().filter(|begin| *begin < limit) else {
+            return false;
         };
-        let slot = cursor.slot();
-        if let Some((last, taken)) = self.last
-            && last == number
-        {
-            self.differing_copies += u64::from(differ(taken, slot));
-            return;
+        let end = begin.saturating_add(WINDOW).min(limit);
+        self.begin_below(end, &mut each);
+        let records: u64 = self.open.iter().map(Cursor::left).sum();
+        if records < WINDOW / SPARSE {
+            self.sort(end);
+        } else {
+            self.lay_out(begin, end);
         }
-        self.last = Some((number, slot));
-        let record = Record::decode(slot);
-        batch.push(Event {
-            number,
-            clock: cursor.clock(&record),
-            tid: cursor.tid(),
-            record,
+        self.give_out(begin, end, records < WINDOW / SPARSE, &mut each);
+        let held = &mut self.held;
+        self.open.retain(|cursor| {
+            let goes_on = cursor.number.is_some();
+            *held -= u64::from(cursor.source.place.slots) * u64::from(!goes_on);
+            goes_on
         });
+        self.next = end;
+        true
     }
+
+    /// The lowest number that was not given out.
+    fn begin(&self) -> Option<u64> {
+        let waiting = self.waiting.first_key_value().map(|(key, _)| key.0);
+        let open = self.open.iter().filter_map(|cursor| cursor.number);
+        waiting.into_iter().chain(open).min()
+    }
+
+    /// Begins every source that holds a number below `end`; gives out what comes late.
+    fn begin_below(&mut self, end: u64, each: &mut impl FnMut(Event)) {
+        while let Some(entry) = self.waiting.first_entry()
+            && entry.key().0 < end
+        {
+            let mut cursor = Cursor::new(entry.remove());
+            while let Some(number) = cursor.number
+                && number < self.next
+            {
+                if take_number(&mut self.gaps, number) {
+                    self.late += 1;
+                    each(cursor.event(cursor.at, number));
+                }
+                cursor.advance();
+            }
+            let place = cursor.place();
+            let at = self.open.partition_point(|other| other.place() < place);
+            self.open.insert(at, cursor);
+        }
+    }
+
+    fn lay_out(&mut self, begin: u64, end: u64) {
+        self.places.clear();
+        self.places
+            .resize(usize::try_from(end - begin).unwrap_or(0), NONE);
+        let mut differing = 0;
+        for index in 0..self.open.len() {
+            let (before, rest) = self.open.split_at_mut(index);
+            let cursor = &mut rest[0];
+            let places = &mut self.places;
+            cursor.each_below(end, |cursor, at, number| {
+                let place = (index as u64) << 32 | at as u64;
+                let Some(taken) =
+                    places.get_mut(usize::try_from(number - begin).unwrap_or(usize::MAX))
+                else {
+                    return;
+                };
+                if *taken == NONE {
+                    *taken = place;
+                    return;
+                }
+                let (other, other_at) = (index_of(*taken), at_of(*taken));
+                let first = before.get(other).unwrap_or(cursor).slot(other_at);
+                differing += u64::from(differ(first, cursor.slot(at)));
+            });
+        }
+        self.differing_copies += differing;
+    }
+
+    fn sort(&mut self, end: u64) {
+        let mut sparse = mem::take(&mut self.sparse);
+        sparse.clear();
+        for (index, cursor) in self.open.iter_mut().enumerate() {
+            cursor.each_below(end, |_, at, number| {
+                sparse.push((number, (index as u64) << 32 | at as u64));
+            });
+        }
+        sparse.sort_unstable();
+        let mut differing = 0;
+        sparse.dedup_by(|later, first| {
+            let is_copy = later.0 == first.0;
+            if is_copy {
+                let slot = |place: u64| self.open[index_of(place)].slot(at_of(place));
+                differing += u64::from(differ(slot(first.1), slot(later.1)));
+            }
+            is_copy
+        });
+        self.differing_copies += differing;
+        self.sparse = sparse;
+    }
+
+    fn give_out(&mut self, begin: u64, end: u64, is_sparse: bool, each: &mut impl FnMut(Event)) {
+        let mut next = begin;
+        if self.next != 0 && self.next < begin {
+            note_gap(&mut self.gaps, self.next, begin);
+        }
+        if is_sparse {
+            for (number, place) in &self.sparse {
+                if next < *number {
+                    note_gap(&mut self.gaps, next, *number);
+                }
+                next = number.saturating_add(1);
+                each(self.open[index_of(*place)].event(at_of(*place), *number));
+            }
+        } else {
+            for (number, place) in (begin..).zip(&self.places) {
+                if *place == NONE {
+                    continue;
+                }
+                if next < number {
+                    note_gap(&mut self.gaps, next, number);
+                }
+                next = number + 1;
+                each(self.open[index_of(*place)].event(at_of(*place), number));
+            }
+        }
+        if next < end {
+            note_gap(&mut self.gaps, next, end);
+        }
+    }
+}
+
+/// Remembers that the numbers from `begin` to `end` are not there.
+fn note_gap(gaps: &mut BTreeMap<u64, u64>, begin: u64, end: u64) {
+    if let Some(mut last) = gaps.last_entry()
+        && *last.get() == begin
+    {
+        last.insert(end);
+        return;
+    }
+    gaps.insert(begin, end);
+    if gaps.len() > GAPS {
+        gaps.pop_first();
+    }
+}
+
+/// Whether `number` was not there so far; now it is.
+fn take_number(gaps: &mut BTreeMap<u64, u64>, number: u64) -> bool {
+    let Some((begin, end)) = gaps.range(..=number).next_back().map(|(a, b)| (*a, *b)) else {
+        return false;
+    };
+    if end <= number {
+        return false;
+    }
+    gaps.remove(&begin);
+    if begin < number {
+        gaps.insert(begin, number);
+    }
+    if number + 1 < end {
+        gaps.insert(number + 1, end);
+    }
+    true
+}
+
+fn index_of(place: u64) -> usize {
+    (place >> 32) as usize
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the two halves are what was put together"
+)]
+fn at_of(place: u64) -> usize {
+    place as u32 as usize
 }
 
 /// Whether two copies differ in any byte but the time.
-fn differ(one: &[u8; Record::SIZE], other: &[u8; Record::SIZE]) -> bool {
+fn differ(one: &Slot, other: &Slot) -> bool {
     one[..2] != other[..2] || one[4..] != other[4..]
 }
 
 /// A place in a source.
-struct Cursor<'t> {
-    slots: Slots<'t>,
+struct Cursor {
     source: Source,
     /// For a source whose numbers do not rise, or that threads share: number, slot and tid in the order of numbers.
     sorted: Option<Vec<(u64, u32, u32)>>,
@@ -159,20 +318,31 @@ struct Cursor<'t> {
     number: Option<u64>,
 }
 
-impl<'t> Cursor<'t> {
-    fn new(source: &Source, trace: &'t Trace) -> Self {
-        let slots = source.slots(trace);
+impl Cursor {
+    fn new(source: Source) -> Self {
         let is_plain = source.is_rising && !source.place.is_mixed;
-        let sorted = (!is_plain).then(|| in_order(source, slots));
+        let sorted = (!is_plain).then(|| in_order(&source));
         let mut cursor = Self {
-            slots,
-            source: *source,
+            source,
             sorted,
             at: 0,
             number: None,
         };
         cursor.settle();
         cursor
+    }
+
+    fn place(&self) -> ((u32, u64), usize) {
+        (self.source.place.frame, self.source.place.at)
+    }
+
+    /// Records that may be left.
+    fn left(&self) -> u64 {
+        let all = match &self.sorted {
+            Some(sorted) => sorted.len(),
+            None => self.source.place.slots as usize,
+        };
+        all.saturating_sub(self.at) as u64
     }
 
     fn advance(&mut self) {
@@ -186,42 +356,76 @@ impl<'t> Cursor<'t> {
             self.number = sorted.get(self.at).map(|(number, ..)| *number);
             return;
         }
-        while self.at < self.slots.len() {
-            self.number = self.source.number(self.slots, self.at);
+        let slots = self.source.place.slots as usize;
+        self.number = None;
+        while self.at < slots {
+            self.number = self.source.number(self.at);
             if self.number.is_some() {
                 return;
             }
             self.at += 1;
         }
-        self.number = None;
     }
 
-    fn slot(&self) -> &'t [u8; Record::SIZE] {
-        match &self.sorted {
-            Some(sorted) => &self.slots[sorted[self.at].1 as usize],
-            None => &self.slots[self.at],
+    /// Moves on over all records with numbers below `end`.
+    fn each_below(&mut self, end: u64, mut each: impl FnMut(&Self, usize, u64)) {
+        if self.sorted.is_none() && self.source.impossible == 0 {
+            let reference = self.source.place.reference;
+            for (at, slot) in self.source.slots().iter().enumerate().skip(self.at) {
+                let head = Head::of(slot);
+                if !head.is_record() {
+                    continue;
+                }
+                let number = head.full_number(reference);
+                if number >= end {
+                    self.at = at;
+                    self.number = Some(number);
+                    return;
+                }
+                each(self, at, number);
+            }
+            self.at = self.source.place.slots as usize;
+            self.number = None;
+            return;
+        }
+        while let Some(number) = self.number
+            && number < end
+        {
+            each(self, self.at, number);
+            self.advance();
         }
     }
 
-    fn tid(&self) -> u32 {
+    #[inline]
+    fn slot(&self, at: usize) -> &Slot {
         match &self.sorted {
-            Some(sorted) => sorted[self.at].2,
-            None => self.source.place.tid,
+            Some(sorted) => &self.source.slots()[sorted[at].1 as usize],
+            None => &self.source.slots()[at],
         }
     }
 
-    fn clock(&self, record: &Record) -> u64 {
+    #[inline(always)]
+    fn event(&self, at: usize, number: u64) -> Event {
+        let record = Record::decode(self.slot(at));
         let since = u64::from(record.time) * 1_000_000;
-        self.source.place.clock.saturating_add(since)
+        Event {
+            number,
+            clock: self.source.place.clock.saturating_add(since),
+            tid: match &self.sorted {
+                Some(sorted) => sorted[at].2,
+                None => self.source.place.tid,
+            },
+            record,
+        }
     }
 }
 
 /// Number, slot and tid of each record, in the order of numbers; equal ones in order of place.
-fn in_order(source: &Source, slots: Slots<'_>) -> Vec<(u64, u32, u32)> {
+fn in_order(source: &Source) -> Vec<(u64, u32, u32)> {
     let mut tid = source.place.tid;
     let mut sorted = Vec::with_capacity(source.records as usize);
-    for ((index, at), slot) in (0u32..).zip(0..).zip(slots) {
-        let Some(number) = source.number(slots, at) else {
+    for ((index, at), slot) in (0u32..).zip(0..).zip(source.slots()) {
+        let Some(number) = source.number(at) else {
             continue;
         };
         if source.place.is_mixed && Head::of(slot).op == Op::THREAD {

@@ -37,7 +37,7 @@ pub(crate) fn replay(
 ) -> Log {
     // No module of a log has the base of one of another.
     let first_base = (u64::from(input) + 1) << 32;
-    let mut reader = Reader::new(trace.bytes(input), input, first_base);
+    let mut reader = Reader::new(trace.text(input), input, first_base);
     while reader.next_session() {
         images.push(replay_session(&mut reader, want_blocks, sites));
     }
@@ -56,21 +56,20 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         machine: Machine::Other,
         clock: 0,
     });
-    let (mut batch, mut next) = (Batch::default(), Batch::default());
-    loop {
-        next.events.clear();
-        next.modules.clear();
-        rayon::join(
-            || reader.fill(&mut next, BATCH),
-            || replay.apply(&batch.events, sites),
-        );
-        std::mem::swap(&mut batch, &mut next);
-        if batch.events.is_empty() {
-            break;
-        }
-        for module in batch.modules.drain(..) {
-            replay.declare(module, sites);
-        }
+    let mut read = Batch::default();
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = replay.step(|events, mut batch| {
+            read.events.clear();
+            reader.fill(&mut read, BATCH);
+            for module in read.modules.drain(..) {
+                events.declare(module, sites);
+            }
+            for event in &read.events {
+                events.apply(event, sites, &mut batch);
+            }
+            (!read.events.is_empty(), Some(batch))
+        });
     }
     let session = reader.session;
     let mut outcome = replay.finish(session.taken, want_blocks, sites);
@@ -90,6 +89,7 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         lost: 0,
         void: 0,
         differing_copies: 0,
+        late: 0,
         session: Some(session),
     }
 }

@@ -87,7 +87,7 @@ fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
     let place = condition
         .first_damage
         .map_or_else(String::new, |(input, offset)| {
-            let path = trace.paths().nth(input);
+            let path = trace.paths().nth(input as usize);
             let path = path.map_or_else(String::new, |path| format!(" of {}", path.display()));
             format!(", the first at byte {offset}{path}")
         });
@@ -232,6 +232,26 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
         format!(
             "{} twice with different contents; the first copy was taken.",
             counted(copies, "record is there", "records are there")
+        ),
+    );
+    let late = saturating_sum(images.iter().map(|it| it.late));
+    add(
+        warnings,
+        "late-records",
+        late,
+        format!(
+            "{} far from the place in the trace where the order of events has it: taken as it came.",
+            counted(late, "record is", "records are")
+        ),
+    );
+    let more = saturating_sum(images.iter().map(|it| it.outcome.more_faults));
+    add(
+        warnings,
+        "more-errors",
+        more,
+        format!(
+            "{} of the same kind beyond those that are listed.",
+            counted(more, "wrong release is", "wrong releases are")
         ),
     );
 }

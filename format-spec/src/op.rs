@@ -71,12 +71,14 @@ impl Op {
     pub const VOID: Self = Self(0xFF);
 
     /// Whether a reader that does not know the op may skip it and lose nothing that counts.
+    #[inline]
     #[must_use]
     pub const fn is_ignorable(self) -> bool {
         self.0 & 0x80 != 0
     }
 
     /// Whether the record says something of a heap block.
+    #[inline]
     #[must_use]
     pub const fn is_heap(self) -> bool {
         matches!(self.0, 0x01..=0x07)
@@ -163,6 +165,7 @@ pub enum Family {
 
 impl Family {
     /// The family in a flags byte; a reserved number is `Unknown`.
+    #[inline]
     #[must_use]
     pub const fn from_flags(flags: u8) -> Self {
         match flags & 0x0F {
@@ -177,6 +180,7 @@ impl Family {
     }
 
     /// Whether a release by `release` is right for a block of this family.
+    #[inline]
     #[must_use]
     pub const fn is_released_by(self, release: Self) -> bool {
         match (self.group(), release.group()) {
@@ -185,6 +189,7 @@ impl Family {
         }
     }
 
+    #[inline]
     const fn group(self) -> Option<u8> {
         match self {
             Self::Malloc | Self::Aligned => Some(0),

@@ -47,6 +47,7 @@ impl Record {
         clippy::cast_possible_truncation,
         reason = "each field is the part of the head it takes"
     )]
+    #[inline]
     pub const fn from_words([head, ptr, size, pc, base]: [u64; Self::WORDS]) -> Self {
         Self {
             op: Op(head as u8),
@@ -71,6 +72,7 @@ impl Record {
     }
 
     /// Reads a record. Every 40 bytes are one; whether its op is known is for the caller to ask.
+    #[inline]
     #[must_use]
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Self {
         let mut words = [0; Self::WORDS];
@@ -81,6 +83,7 @@ impl Record {
     }
 
     /// The full number: the one closest to `reference` with this record's low 32 bits (SPEC.md 2).
+    #[inline]
     #[must_use]
     pub fn full_number(&self, reference: u64) -> u64 {
         #[expect(

@@ -4,13 +4,11 @@
 //! times, families, stacks, losses) is left out.
 
 use super::reader::{Batch, Reader};
-use crate::Options;
-use crate::bundle;
-use crate::declare::ProcessDeclaration;
-use crate::order::{Event, Merge};
-use crate::replay::{Beginning, Replay};
+use crate::order::{self, Event};
+use crate::replay::{self, Beginning, Replay};
 use crate::sites::{SiteId, SiteTable};
-use crate::trace::{Stream, Trace, TraceError};
+use crate::trace::{Trace, TraceError};
+use crate::{DumpError, Options, bundle, images};
 use heapwire_format::Op;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -24,6 +22,8 @@ const HELD_BACK: usize = 1 << 16;
 /// Traces that can be written as logs.
 pub struct Exporter {
     trace: Trace,
+    /// Of each stream.
+    pids: Vec<Option<u64>>,
 }
 
 /// What a log came to hold.
@@ -56,13 +56,13 @@ impl Exporter {
     pub fn open(inputs: &[PathBuf]) -> Result<Self, TraceError> {
         let options = Options::default();
         let (inputs, _) = bundle::open(inputs, &options);
-        let trace = Trace::open(&inputs)?;
-        Ok(Self { trace })
+        Self::of(Trace::open(&inputs)?)
     }
 
-    #[cfg(test)]
-    pub(crate) fn of(trace: Trace) -> Self {
-        Self { trace }
+    pub(crate) fn of(mut trace: Trace) -> Result<Self, TraceError> {
+        trace.index_all()?;
+        let pids = images::pids(&trace)?;
+        Ok(Self { trace, pids })
     }
 
     /// The logs to be written: one a process image, and one a log among the inputs.
@@ -71,11 +71,9 @@ impl Exporter {
         let trace = &self.trace;
         let streams = trace.streams.iter().enumerate();
         let of_streams = streams
-            .filter(|(_, stream)| !stream.is_empty())
-            .map(|(index, stream)| Part {
-                pid: ProcessDeclaration::find(trace, stream)
-                    .map(|declaration| declaration.pid)
-                    .or(stream.lanes_pid.map(u64::from)),
+            .filter(|(index, stream)| stream.has_records || self.pids[*index].is_some())
+            .map(|(index, _)| Part {
+                pid: self.pids.get(index).copied().flatten(),
                 source: Source::Stream(index),
             });
         let logs = trace.logs.iter();
@@ -90,52 +88,45 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// `out` cannot be written.
-    pub fn write(&self, part: Part, out: &mut dyn Write) -> io::Result<Exported> {
+    /// The trace can no longer be read, or `out` cannot be written.
+    pub fn write(&mut self, part: Part, out: &mut dyn Write) -> Result<Exported, DumpError> {
         let mut out = io::BufWriter::new(out);
         let lines = match part.source {
-            Source::Stream(index) => self.write_stream(&self.trace.streams[index], &mut out)?,
+            Source::Stream(index) => self.write_stream(index, &mut out)?,
             Source::Log(input) => self.write_log(input, &mut out)?,
         };
         out.flush()?;
         Ok(Exported { lines })
     }
 
-    fn write_stream(&self, stream: &Stream, out: &mut dyn Write) -> io::Result<u64> {
+    fn write_stream(&mut self, stream: usize, out: &mut dyn Write) -> Result<u64, DumpError> {
         let mut sites = SiteTable::default();
-        let mut replay = Replay::new(Beginning::default());
-        let mut merge = Merge::new(&self.trace, stream);
-        let mut batch = Vec::new();
+        let mut events = Replay::new(Beginning::default()).events;
+        let mut none = events.batch(replay::Batch::default());
         let mut log = Log::new(out);
         log.mark("= Start")?;
-        loop {
-            batch.clear();
-            merge.fill(&mut batch, BATCH);
-            if batch.is_empty() {
-                break;
+        order::walk(&mut self.trace, stream, |event| -> Result<(), DumpError> {
+            if event.record.op.is_heap() {
+                let site = events.site(&event.record, &mut sites);
+                log.event(event, site, &sites)?;
+            } else if event.record.op == Op::END {
+                log.finish()?;
+                log.mark("= End")?;
+            } else {
+                events.apply(event, &mut sites, &mut none);
             }
-            for event in &batch {
-                if event.record.op.is_heap() {
-                    let site = replay.site(&event.record, &mut sites);
-                    log.event(event, site, &sites)?;
-                } else if event.record.op == Op::END {
-                    log.finish()?;
-                    log.mark("= End")?;
-                } else {
-                    replay.apply(std::slice::from_ref(event), &mut sites);
-                }
-            }
-        }
+            Ok(())
+        })?;
         log.finish()?;
         Ok(log.lines)
     }
 
     fn write_log(&self, input: u32, out: &mut dyn Write) -> io::Result<u64> {
-        let mut reader = Reader::new(self.trace.bytes(input), input, 1);
+        let mut reader = Reader::new(self.trace.text(input), input, 1);
         let mut lines = 0;
         while reader.next_session() {
             let mut sites = SiteTable::default();
-            let mut replay = Replay::new(Beginning::default());
+            let mut events = Replay::new(Beginning::default()).events;
             let mut batch = Batch::default();
             let mut log = Log::new(&mut *out);
             if reader.session.has_start {
@@ -145,14 +136,14 @@ impl Exporter {
                 batch.events.clear();
                 reader.fill(&mut batch, BATCH);
                 for module in batch.modules.drain(..) {
-                    replay.declare(module, &mut sites);
+                    events.declare(module, &mut sites);
                 }
                 if batch.events.is_empty() {
                     break;
                 }
                 for event in &batch.events {
                     if event.record.op.is_heap() {
-                        let site = replay.site(&event.record, &mut sites);
+                        let site = events.site(&event.record, &mut sites);
                         log.event(event, site, &sites)?;
                     } else {
                         log.finish()?;

@@ -6,7 +6,7 @@ use heapwire_format::{Record, flag};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-const CACHED: usize = 2048; // a power of two; busy programs allocate from a few hundred lines
+const CACHED: usize = 1 << 13; // busy programs allocate from a few hundred lines
 
 /// The code of one process image at one moment.
 #[derive(Clone)]
@@ -102,6 +102,7 @@ impl Code {
     }
 
     /// The site of a heap record.
+    #[inline]
     pub(crate) fn site(&mut self, record: &Record, sites: &mut SiteTable) -> SiteId {
         let mut base = record.base;
         if record.flags & flag::HAS_STACK != 0 {
@@ -153,5 +154,5 @@ fn is_same_but_unnamed(unnamed: &Module, module: &Module) -> bool {
 
 fn place_of(pc: u64, base: u64) -> usize {
     let mixed = (pc ^ base.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    usize::try_from(mixed >> 53).unwrap_or(0) % CACHED
+    usize::try_from(mixed >> 51).unwrap_or(0) % CACHED
 }

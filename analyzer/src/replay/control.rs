@@ -1,6 +1,6 @@
 //! What control records mean to a replay: modules, stacks, ends, and whatever makes the account less than whole.
 
-use super::Replay;
+use super::events::Events;
 use crate::declare;
 use crate::order::Event;
 use crate::sites::SiteTable;
@@ -16,7 +16,7 @@ pub(super) struct Declaring {
     text: Vec<u8>,
 }
 
-impl Replay {
+impl Events {
     pub(super) fn control_event(&mut self, event: &Event, sites: &mut SiteTable) {
         let record = &event.record;
         match record.op {

@@ -39,6 +39,8 @@ pub(crate) struct RawFault {
     pub(crate) size: Option<u64>,
     pub(crate) at: Moment,
     pub(crate) first_release: Option<Moment>,
+    /// Number of that release.
+    pub(crate) first_number: u64,
     pub(crate) allocation: Option<Moment>,
     /// Offset in the live block that the address lies in, and its size.
     pub(crate) inside: Option<(u64, u64)>,

@@ -8,7 +8,7 @@ pub(crate) struct Numbers {
     /// Numbers missing so far.
     pub(crate) missing: u64,
     /// The number after the last doubt: what lies before it may not be the whole story.
-    doubted_to: Option<u64>,
+    pub(crate) doubted_to: Option<u64>,
 }
 
 impl Numbers {
@@ -30,8 +30,19 @@ impl Numbers {
         }
     }
 
-    /// Takes note of a record's number; they come in order.
+    /// Takes note of a record's number; they come in order, but for those that come late.
+    #[inline]
     pub(crate) fn note(&mut self, number: u64) {
+        if self.next == Some(number) {
+            self.next = number.checked_add(1).or(self.next);
+            return;
+        }
+        if self
+            .next
+            .is_some_and(|next| number.saturating_add(1) < next)
+        {
+            self.missing = self.missing.saturating_sub(1);
+        }
         if self.next.is_some_and(|next| next < number) {
             self.skip_to(number);
         }
@@ -56,16 +67,6 @@ impl Numbers {
     pub(crate) fn doubt(&mut self, number: u64) {
         self.doubted_to = Some(number);
     }
-
-    /// Whether everything after record `number` was seen.
-    pub(crate) fn are_whole_since(&self, number: u64) -> bool {
-        self.doubted_to.is_none_or(|doubted| doubted <= number)
-    }
-
-    /// Whether everything since the stream began was seen.
-    pub(crate) fn are_whole(&self) -> bool {
-        self.doubted_to.is_none()
-    }
 }
 
 #[cfg(test)]
@@ -77,21 +78,23 @@ mod tests {
         let mut numbers = Numbers::from(Some(1));
         numbers.note(1);
         numbers.note(2);
-        assert!(numbers.are_whole());
+        assert_eq!(numbers.doubted_to, None);
         numbers.note(5);
         assert_eq!(numbers.missing, 2);
-        assert!(!numbers.are_whole_since(2) && numbers.are_whole_since(5));
+        assert_eq!(numbers.doubted_to, Some(5));
+        numbers.note(3); // late
+        assert_eq!(numbers.missing, 1);
         numbers.note(1 << 60);
-        assert_eq!(numbers.missing, (1 << 60) - 4);
+        assert_eq!(numbers.missing, (1 << 60) - 5);
         numbers.note_taken(u64::MAX);
         numbers.note(u64::MAX);
-        assert_eq!(numbers.missing, u64::MAX - 5);
+        assert_eq!(numbers.missing, u64::MAX - 6);
     }
 
     #[test]
     fn an_unknown_beginning_misses_nothing() {
         let mut numbers = Numbers::from(None);
         numbers.note(100);
-        assert!(numbers.are_whole());
+        assert_eq!(numbers.doubted_to, None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::heap::{Block, Moment};
 use super::usage::PeakMoment;
-use super::{Counts, Ending, RawFault, Replay};
+use super::{Counts, Ending, Histogram, RawFault, Replay, ThreadUsage};
 use crate::sites::{SiteId, SiteTable};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -16,6 +16,10 @@ pub(crate) struct SiteRow {
     /// Blocks ever handed out.
     pub(crate) handed_out: u64,
     pub(crate) temporary: u64,
+    /// Requested bytes of all blocks ever handed out.
+    pub(crate) handed_out_bytes: u64,
+    /// Blocks that a realloc made larger, and by how many bytes.
+    pub(crate) grown: (u64, u64),
     /// Bytes and blocks at the peak.
     pub(crate) at_peak: (u64, u64),
     /// When the oldest live block was handed out.
@@ -41,14 +45,26 @@ pub(crate) struct Outcome {
     pub(crate) peak: PeakMoment,
     /// Nanoseconds of a step, and most live bytes in each.
     pub(crate) timeline: (u64, Vec<u64>),
+    /// In order of number.
     pub(crate) faults: Vec<RawFault>,
+    /// Faults beyond those.
+    pub(crate) more_faults: u64,
     /// The allocator is called past the recorder, by what this process or the one before the fork was handed.
     pub(crate) is_bypassed: bool,
     /// Sites that handed out anything; in order of call address, then of first use.
     pub(crate) sites: Vec<SiteRow>,
     /// In order of number; empty unless asked for.
     pub(crate) blocks: Vec<LiveBlock>,
-    pub(crate) threads: usize,
+    /// In order of appearance; with the blocks and bytes that each was handed and that are live.
+    pub(crate) threads: Vec<(ThreadUsage, (u64, u64))>,
+    /// Sites of calls that returned no memory: how many, and the bytes they asked for; in order of first use.
+    pub(crate) failed: Vec<(SiteId, (u64, u64))>,
+    /// Requested sizes of all blocks.
+    pub(crate) sizes: Histogram,
+    /// Nanoseconds that released blocks were live.
+    pub(crate) lifetimes: Histogram,
+    /// Records from one's that handed a block out to that of its release.
+    pub(crate) lifetimes_in_records: Histogram,
     /// Numbers that no record carries.
     pub(crate) missing: u64,
     /// Reallocs in flight when the trace ended.
@@ -65,39 +81,61 @@ impl Replay {
         want_blocks: bool,
         sites: &mut SiteTable,
     ) -> Outcome {
-        self.end_declaring(sites);
-        self.numbers.note_taken(taken);
+        self.drain();
+        let events = &mut self.events;
+        events.end_declaring(sites);
+        events.numbers.note_taken(taken);
         // Asked before reallocs in flight are undone: their addresses may rightly be another's by now.
-        let is_bypassed = self.inherits_bypass || self.counts.unseen_releases > 0;
-        for fault in &mut self.faults {
-            fault.is_last = self.threads.get(fault.at.tid).last_call == fault.number;
+        let is_bypassed =
+            self.inherits_bypass || self.ledger.unseen_releases > self.ledger.late_releases;
+        for fault in &mut self.ledger.faults {
+            fault.is_last = events.threads.last_call(fault.at.tid) == Some(fault.number);
         }
-        let open: Vec<_> = self.threads.all_open().copied().collect();
-        for realloc in &open {
-            self.undo(realloc);
+        let in_flight = self.heap.open();
+        let gone = self.heap.undo_open();
+        for block in &gone {
+            self.ledger.end(block);
         }
         let rows = self.rows(sites);
+        let threads = self.live_by_thread();
         let blocks = if want_blocks {
             self.blocks()
         } else {
             Vec::new()
         };
+        let Self {
+            mut events, ledger, ..
+        } = self;
+        let counts = &mut events.counts;
+        counts.temporary = ledger.temporary;
+        counts.earlier_releases = ledger.earlier_releases;
+        counts.unseen_releases = ledger.unseen_releases - ledger.late_releases + gone.len() as u64;
+        counts.late_releases = ledger.late_releases;
+        counts.inherited_blocks = ledger.inherited_blocks;
+        counts.inherited_bytes = ledger.inherited_bytes;
+        let mut failed: Vec<_> = events.failed.into_iter().collect();
+        failed.sort_unstable_by_key(|(site, _)| *site);
         Outcome {
-            counts: self.counts,
-            ending: self.ending,
-            forked: self.forked,
-            live_blocks: self.usage.live_blocks,
-            live_bytes: self.usage.live_bytes,
-            peak: self.usage.peak,
-            timeline: self.timeline.finish(),
-            faults: self.faults,
+            counts: events.counts,
+            ending: events.ending,
+            forked: events.forked,
+            live_blocks: ledger.usage.live_blocks,
+            live_bytes: ledger.usage.live_bytes,
+            peak: ledger.usage.peak,
+            timeline: ledger.timeline.finish(),
+            faults: ledger.faults,
+            more_faults: ledger.more_faults,
             is_bypassed,
             sites: rows,
             blocks,
-            threads: self.threads.len(),
-            missing: self.numbers.missing,
-            in_flight: open.len() as u64,
-            last_clock: self.last_clock,
+            threads,
+            failed,
+            sizes: ledger.sizes,
+            lifetimes: ledger.lifetimes,
+            lifetimes_in_records: ledger.lifetimes_in_records,
+            missing: events.numbers.missing,
+            in_flight,
+            last_clock: events.last_clock,
         }
     }
 
@@ -114,6 +152,7 @@ impl Replay {
             }
         }
         let mut rows: Vec<_> = self
+            .ledger
             .usage
             .sites()
             .map(|(site, usage)| SiteRow {
@@ -122,12 +161,29 @@ impl Replay {
                 live_blocks: usage.live_blocks,
                 handed_out: usage.handed_out,
                 temporary: usage.temporary,
-                at_peak: self.usage.at_peak(usage),
+                at_peak: self.ledger.usage.at_peak(usage),
+                handed_out_bytes: usage.handed_out_bytes,
+                grown: (usage.grown, usage.grown_bytes),
                 oldest: oldest.get(&site.index()).map(|(_, at)| at.clock),
             })
             .collect();
         rows.sort_unstable_by_key(|row| (table.site(row.site).call, row.site));
         rows
+    }
+
+    fn live_by_thread(&self) -> Vec<(ThreadUsage, (u64, u64))> {
+        let mut live: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+        for (_, block) in self.heap.own_live() {
+            if block.number >= self.first_own {
+                let (blocks, bytes) = live.entry(block.handed_out.tid).or_default();
+                *blocks += 1;
+                *bytes = bytes.saturating_add(block.size);
+            }
+        }
+        let threads = self.events.threads.usage().into_iter();
+        threads
+            .map(|usage| (usage, live.get(&usage.tid).copied().unwrap_or_default()))
+            .collect()
     }
 
     fn blocks(&self) -> Vec<LiveBlock> {

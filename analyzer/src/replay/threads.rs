@@ -1,97 +1,162 @@
-//! What replay knows of each thread: its open reallocs, and the last block it was handed.
+//! What is known of each thread: its open reallocs, the last block it was handed, and what it did in all.
 
-use super::heap::Block;
 use rustc_hash::FxHashMap;
 
 /// Open reallocs of a thread that a closing record is looked for among. More than a few can be open only where
 /// signal handlers allocate, or where records are missing.
 const NESTED: usize = 64;
+/// Threads whose last blocks are compared one by one.
+const FEW: usize = 8;
 
 /// A `realloc` that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenRealloc {
-    pub(crate) pc: u64,
-    pub(crate) size: u64,
-    pub(crate) address: u64,
-    /// The block, if it was live.
-    pub(crate) block: Option<Block>,
-    /// The block is older than the recording.
-    pub(crate) is_earlier: bool,
+pub(super) struct OpenRealloc {
+    pub(super) pc: u64,
+    pub(super) size: u64,
+    pub(super) address: u64,
+    /// Number of the record that opened it.
+    pub(super) number: u64,
+}
+
+/// What a thread did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadUsage {
+    /// Kernel tid; 0 = unknown.
+    pub(crate) tid: u32,
+    /// Blocks that it was handed, by reallocs as well.
+    pub(crate) handed_out: u64,
+    /// Requested bytes of these.
+    pub(crate) handed_out_bytes: u64,
+    /// Its releases.
+    pub(crate) releases: u64,
 }
 
 #[derive(Default)]
-pub(crate) struct Thread {
-    pub(crate) open: Vec<OpenRealloc>,
-    /// Number of the record that handed the thread its last block.
-    pub(crate) last_handed_out: u64,
-    /// Number of the thread's last call, from the first wrong release of any thread on.
-    pub(crate) last_call: u64,
-}
-
-impl Thread {
-    /// Takes the latest open realloc with this `pc` and `size`.
-    pub(crate) fn close(&mut self, pc: u64, size: u64) -> Option<OpenRealloc> {
-        let at = self
-            .open
-            .iter()
-            .rposition(|open| (open.pc, open.size) == (pc, size))?;
-        Some(self.open.remove(at))
-    }
+struct Thread {
+    open: Vec<OpenRealloc>,
+    /// Address and number of the block that it was handed last.
+    last: (u64, u64),
+    /// Number of its last call.
+    last_call: u64,
+    usage: ThreadUsage,
 }
 
 /// The threads of a process image, by kernel tid.
 #[derive(Default)]
-pub(crate) struct Threads {
+pub(super) struct Threads {
     by_tid: FxHashMap<u32, usize>,
     threads: Vec<Thread>,
     recent: Option<(u32, usize)>,
-    /// Reallocs that too many others were opened above.
-    abandoned: Vec<OpenRealloc>,
+    /// Where there are many threads, the number of the last block of each by its address.
+    last: FxHashMap<u64, u64>,
 }
 
 impl Threads {
     /// The thread with this tid.
-    pub(crate) fn get(&mut self, tid: u32) -> &mut Thread {
+    #[inline]
+    fn get(&mut self, tid: u32) -> &mut Thread {
         let index = match self.recent {
             Some((recent, index)) if recent == tid => index,
-            _ => {
-                let next = self.threads.len();
-                let index = *self.by_tid.entry(tid).or_insert(next);
-                if index == next {
-                    self.threads.push(Thread::default());
-                }
-                self.recent = Some((tid, index));
-                index
-            }
+            _ => self.find(tid),
         };
         &mut self.threads[index]
     }
 
-    /// Number of the record that handed a thread its last block.
-    pub(crate) fn last_handed_out(&self, tid: u32) -> Option<u64> {
-        let index = match self.recent {
-            Some((recent, index)) if recent == tid => index,
-            _ => *self.by_tid.get(&tid)?,
-        };
-        Some(self.threads[index].last_handed_out)
+    fn find(&mut self, tid: u32) -> usize {
+        let next = self.threads.len();
+        let index = *self.by_tid.entry(tid).or_insert(next);
+        if index == next {
+            self.threads.push(Thread {
+                usage: ThreadUsage {
+                    tid,
+                    ..ThreadUsage::default()
+                },
+                ..Thread::default()
+            });
+            if next == FEW {
+                self.last = self.threads.iter().map(|thread| thread.last).collect();
+            }
+        }
+        self.recent = Some((tid, index));
+        index
     }
 
-    pub(crate) fn open(&mut self, tid: u32, realloc: OpenRealloc) {
+    /// Takes note of a block that was handed to a thread.
+    #[inline]
+    pub(super) fn hand_out(&mut self, tid: u32, address: u64, number: u64, size: u64) {
         let thread = self.get(tid);
-        let oldest = (thread.open.len() >= NESTED).then(|| thread.open.remove(0));
-        thread.open.push(realloc);
-        self.abandoned.extend(oldest);
+        let before = std::mem::replace(&mut thread.last, (address, number));
+        thread.last_call = number;
+        let usage = &mut thread.usage;
+        usage.handed_out += 1;
+        usage.handed_out_bytes = usage.handed_out_bytes.saturating_add(size);
+        if self.threads.len() > FEW {
+            if self.last.get(&before.0) == Some(&before.1) {
+                self.last.remove(&before.0);
+            }
+            self.last.insert(address, number);
+        }
     }
 
-    /// All reallocs that nothing has closed.
-    pub(crate) fn all_open(&self) -> impl Iterator<Item = &OpenRealloc> {
-        self.threads
+    /// Takes note of a release. Gives the number of the last block that some thread was handed, if it was one at this
+    /// address: that block was a temporary one.
+    #[inline]
+    pub(super) fn release(&mut self, tid: u32, address: u64, number: u64) -> u64 {
+        let thread = self.get(tid);
+        thread.last_call = number;
+        thread.usage.releases += 1;
+        if thread.last.0 == address {
+            return thread.last.1;
+        }
+        if self.threads.len() > FEW {
+            return self.last.get(&address).copied().unwrap_or(0);
+        }
+        let mut others = self.threads.iter().map(|other| other.last);
+        others
+            .find(|(last, _)| *last == address)
+            .map_or(0, |(_, number)| number)
+    }
+
+    pub(super) fn open(&mut self, tid: u32, realloc: OpenRealloc) {
+        let thread = self.get(tid);
+        thread.last_call = realloc.number;
+        let open = &mut thread.open;
+        if open.len() >= NESTED {
+            open.remove(0);
+        }
+        open.push(realloc);
+    }
+
+    /// Takes the latest open realloc of a thread with this `pc` and `size`.
+    pub(super) fn close(
+        &mut self,
+        tid: u32,
+        pc: u64,
+        size: u64,
+        number: u64,
+    ) -> Option<OpenRealloc> {
+        let thread = self.get(tid);
+        thread.last_call = number;
+        let open = &mut thread.open;
+        let at = open
             .iter()
-            .flat_map(|thread| &thread.open)
-            .chain(&self.abandoned)
+            .rposition(|open| (open.pc, open.size) == (pc, size))?;
+        Some(open.remove(at))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.threads.len()
+    /// Takes note of a call that gave no block.
+    pub(super) fn note_call(&mut self, tid: u32, number: u64) {
+        self.get(tid).last_call = number;
+    }
+
+    /// Number of the last call of a thread.
+    pub(super) fn last_call(&self, tid: u32) -> Option<u64> {
+        let index = self.by_tid.get(&tid)?;
+        Some(self.threads[*index].last_call)
+    }
+
+    /// What each thread did, in order of appearance.
+    pub(super) fn usage(&self) -> Vec<ThreadUsage> {
+        self.threads.iter().map(|thread| thread.usage).collect()
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Timeline {
     begin: u64,
     step_bits: u32,
     columns: Vec<u64>,
-    /// Live bytes after the last event.
+    /// Live bytes before the last moment that was noted.
     last: u64,
     /// Where the last column ends.
     column_end: u64,
@@ -27,15 +27,20 @@ impl Timeline {
         }
     }
 
-    /// Notes live bytes after an event. Clocks of threads differ a little: what comes late counts as now.
-    pub(crate) fn note(&mut self, clock: u64, live_bytes: u64) {
+    /// Goes on to a moment before whose event `live_bytes` are live. Clocks of threads differ a little: what comes late
+    /// counts as now.
+    pub(crate) fn advance_to(&mut self, clock: u64, live_bytes: u64) {
+        self.last = live_bytes;
         if clock >= self.column_end && self.column_end != u64::MAX {
             self.advance(clock);
         }
+    }
+
+    /// Notes live bytes after an event.
+    pub(crate) fn note(&mut self, live_bytes: u64) {
         if let Some(column) = self.columns.last_mut() {
             *column = (*column).max(live_bytes);
         }
-        self.last = live_bytes;
     }
 
     fn advance(&mut self, clock: u64) {
@@ -74,17 +79,21 @@ mod tests {
 
     #[test]
     fn steps_double_and_values_stay() {
+        let at = |timeline: &mut Timeline, clock, before, after| {
+            timeline.advance_to(clock, before);
+            timeline.note(after);
+        };
         let mut timeline = Timeline::new(1000);
-        timeline.note(1000, 5);
-        timeline.note(1001, 2);
-        timeline.note(1000 + (10 << 20), 3);
+        at(&mut timeline, 1000, 0, 5);
+        at(&mut timeline, 1001, 5, 2);
+        at(&mut timeline, 1000 + (10 << 20), 2, 3);
         let (step, columns) = timeline.finish();
         assert_eq!(step, 1 << 20);
         assert_eq!(columns, [5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3]);
 
         let mut timeline = Timeline::new(0);
-        timeline.note(0, 7);
-        timeline.note(300 << 20, 1);
+        at(&mut timeline, 0, 0, 7);
+        at(&mut timeline, 300 << 20, 7, 1);
         let (step, columns) = timeline.finish();
         assert_eq!(step, 2 << 20);
         assert_eq!(columns.len(), 151);
@@ -95,7 +104,8 @@ mod tests {
     fn any_clock_is_taken() {
         let mut timeline = Timeline::new(5);
         for clock in [0, u64::MAX, 3, u64::MAX - 1, 1 << 40] {
-            timeline.note(clock, 1);
+            timeline.advance_to(clock, 1);
+            timeline.note(1);
         }
         let (_, columns) = timeline.finish();
         assert!(columns.len() <= COLUMNS);

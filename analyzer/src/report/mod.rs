@@ -7,6 +7,7 @@ pub(crate) mod columns;
 pub mod format;
 pub mod system;
 pub mod text;
+pub mod usage;
 
 pub use columns::escape;
 pub mod json;
@@ -124,6 +125,8 @@ pub struct Process {
     pub errors: Vec<Fault>,
     /// Sites by blocks that were released before the same thread allocated again, most first.
     pub temporaries: Vec<Temporary>,
+    /// Sums over all blocks.
+    pub usage: usage::Usage,
 }
 
 /// Modules of a process, counted.

@@ -188,7 +188,7 @@ fn every_prefix_and_every_flipped_byte_gives_a_report_or_a_refusal() {
     let whole = made.frames(4).concat();
     for length in 0..whole.len() {
         if let Ok(trace) = Trace::of_bytes([whole[..length].to_vec()]) {
-            let report = crate::analyze_trace(&trace, &crate::Options::default());
+            let report = crate::analyze_trace(trace, &crate::Options::default()).unwrap();
             assert!(!report.trace.complete || report.processes[0].end == "normal");
         }
     }
@@ -197,7 +197,7 @@ fn every_prefix_and_every_flipped_byte_gives_a_report_or_a_refusal() {
             let mut bytes = whole.clone();
             bytes[at] ^= bit;
             if let Ok(trace) = Trace::of_bytes([bytes]) {
-                crate::analyze_trace(&trace, &crate::Options::default());
+                crate::analyze_trace(trace, &crate::Options::default()).unwrap();
             }
         }
     }

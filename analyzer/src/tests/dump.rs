@@ -13,9 +13,9 @@ fn a_record_is_a_line_that_can_be_searched() {
     made.at(3).by(42).heap(0x01, 0x62, 0x1000, 48, 0x10); // new, time-read, helped
     made.push(0xFA, 1, [1, 2, 3, 4])
         .push(0x74, 0, [42, 2, 0, 9]);
-    let trace = Trace::of_bytes([made.bytes()]).unwrap();
+    let mut trace = Trace::of_bytes([made.bytes()]).unwrap();
     let mut out = Vec::new();
-    assert_eq!(print(&trace, &mut out).unwrap(), 1);
+    assert_eq!(print(&mut trace, &mut out).unwrap(), 1);
     let out = String::from_utf8(out).unwrap();
     let lines: Vec<_> = out.lines().collect();
     let expected = [

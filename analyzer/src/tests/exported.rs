@@ -9,7 +9,7 @@ use crate::report::{Process, Report};
 use crate::trace::Trace;
 
 fn exported(bytes: Vec<u8>) -> String {
-    let exporter = Exporter::of(Trace::of_bytes([bytes]).unwrap());
+    let mut exporter = Exporter::of(Trace::of_bytes([bytes]).unwrap()).unwrap();
     let mut log = Vec::new();
     for part in exporter.parts() {
         exporter.write(part, &mut log).unwrap();

@@ -270,13 +270,13 @@ impl Made {
 
 pub(crate) fn report(inputs: impl IntoIterator<Item = Vec<u8>>) -> Report {
     let trace = Trace::of_bytes(inputs).unwrap();
-    analyze_trace(&trace, &Options::default())
+    analyze_trace(trace, &Options::default()).unwrap()
 }
 
 pub(crate) fn live_blocks(inputs: impl IntoIterator<Item = Vec<u8>>) -> LiveBlocks {
-    let trace = Trace::of_bytes(inputs).unwrap();
+    let mut trace = Trace::of_bytes(inputs).unwrap();
     let mut sites = SiteTable::default();
-    let images = Images::of(&trace, true, &mut sites);
+    let images = Images::of(&mut trace, true, &mut sites).unwrap();
     blocks::live(&trace, &images, &sites, &Options::default().symbols)
 }
 

@@ -10,4 +10,5 @@ pub(crate) mod made;
 mod reallocs;
 mod rules;
 mod stacks;
+mod streams;
 mod twin;

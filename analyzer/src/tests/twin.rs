@@ -165,7 +165,7 @@ fn any_layout_and_any_number_of_threads_give_the_same_report() {
         }
         for threads in [1, 2, 5] {
             let trace = crate::trace::Trace::of_bytes([made.bytes()]).unwrap();
-            let analyze = || analyze_trace(&trace, &Options::default());
+            let analyze = || analyze_trace(trace, &Options::default()).unwrap();
             let report = crate::with_threads(Some(threads), analyze);
             assert_eq!(json::render(&report), expected, "seed {seed}");
         }

@@ -37,7 +37,7 @@ pub enum TraceError {
         /// The input as given.
         path: PathBuf,
         /// Where the first of them begins.
-        offset: usize,
+        offset: u64,
         /// What seems to have happened on the way, if its mark is there.
         translation: Option<Translation>,
     },

@@ -1,139 +1,346 @@
 //! Finds the whole frames in a run of bytes, and counts what lies between them.
 //!
 //! Frames are found by their magic, believed by their sums and trailer, and searched for again after damage
-//! (SPEC.md 12). Payloads are not looked at here.
+//! (SPEC.md 12). Payloads are not looked at here. Bytes come in blocks; a frame lies in one block.
 
+use super::Condition;
 use super::error::Translation;
+use super::input::Store;
 use heapwire_format::{Header, HeaderError, TRAILER_SIZE, trailer};
 use memchr::memmem::{self, Finder};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// What every frame begins with, as far as text-mode transfers leave it alone.
 const MARK: &[u8] = b"\x89HWT";
-/// How far to look for the marks of a translation.
-const TRANSLATION_SEARCH: usize = 1 << 20;
+/// Bytes that are read at once.
+const BLOCK: usize = 1 << 20;
+/// Longest frame that is read (SPEC.md 6.4).
+const LONGEST: u64 = 1 << 24;
+
+/// Bytes of an input that were read together.
+pub(crate) type Block = Arc<Vec<u8>>;
 
 /// A whole frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Where its header begins.
-    pub(crate) offset: usize,
+    /// Index of the input.
+    pub(crate) input: u32,
+    /// Where its header begins in the input.
+    pub(crate) offset: u64,
     pub(crate) header: Header,
+    /// What holds its bytes.
+    pub(crate) block: Block,
+    /// Where the header begins in the block.
+    pub(crate) at: usize,
 }
 
 impl Frame {
-    /// Where the payload lies in the bytes that the frame was found in.
-    pub(crate) fn payload(&self) -> std::ops::Range<usize> {
-        let begin = self.offset + usize::from(self.header.header_length);
+    /// Where the payload lies in the block.
+    pub(crate) fn payload(&self) -> Range<usize> {
+        let begin = self.at + usize::from(self.header.header_length);
         begin..begin + self.header.payload_length as usize
     }
 }
 
-/// What a run of bytes holds.
-#[derive(Debug, Default)]
-pub(crate) struct Scan {
-    /// Whole frames, in order of place.
-    pub(crate) frames: Vec<Frame>,
-    /// Headers of damaged frames: they may be believed, their records may not.
-    pub(crate) torn: Vec<Header>,
-    /// Places where something begins like a frame and is none.
-    pub(crate) damaged_frames: u64,
-    /// The first of these places.
-    pub(crate) first_damage: Option<usize>,
-    /// Bytes of damaged frames.
-    pub(crate) damaged_bytes: u64,
-    /// Bytes outside frames.
-    pub(crate) foreign_bytes: u64,
-    /// The bytes end inside a frame.
-    pub(crate) ends_inside: bool,
-    /// Highest major version that was refused.
-    pub(crate) newer_major: Option<u8>,
-    /// Bytes up to here are accounted for.
-    covered: usize,
-    /// Bytes up to here belong to a damaged frame, unless a whole frame comes first.
-    damaged_to: usize,
+/// What was found.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    Whole(Frame),
+    /// The header of a damaged frame: it may be believed, its records may not.
+    Torn(Header),
 }
 
-impl Scan {
-    /// Whether nothing is there that a frame begins with.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty() && self.first_damage.is_none() && self.newer_major.is_none()
-    }
+/// The frames of one input or a part of one.
+pub(crate) struct Frames {
+    from: Box<dyn Read + Send>,
+    input: u32,
+    block: Block,
+    /// Where the block begins in the input.
+    block_at: u64,
+    /// Bytes of the block that were looked at.
+    at: usize,
+    /// Bytes from `at` on that the next block must have.
+    needed: usize,
+    has_ended: bool,
+    account: Account,
+    /// The account before the last block.
+    before: Account,
+}
 
-    /// Scans all of `bytes`.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        let mark = Finder::new(MARK);
-        let mut scan = Self::default();
-        let mut at = 0;
-        while let Some(found) = bytes.get(at..).and_then(|rest| mark.find(rest)) {
-            let offset = at + found;
-            at = scan.examine(bytes, offset);
-        }
-        scan.account(bytes.len());
-        scan
-    }
+/// What was found so far, in bytes.
+#[derive(Clone, Default)]
+struct Account {
+    /// Bytes up to here are accounted for.
+    covered: u64,
+    /// Bytes up to here belong to a damaged frame, unless a whole frame comes first.
+    damaged_to: u64,
+    condition: Condition,
+}
 
-    /// Looks at the mark at `offset`; gives where to search on.
-    fn examine(&mut self, bytes: &[u8], offset: usize) -> usize {
-        self.account(offset);
-        match Header::decode(&bytes[offset..]) {
-            Ok(header) => match end_of_whole(bytes, offset, &header) {
-                Ok(end) => {
-                    self.frames.push(Frame { offset, header });
-                    self.covered = end;
-                    self.damaged_to = 0;
-                    return end;
-                }
-                Err(claimed) => {
-                    self.ends_inside |= claimed > bytes.len();
-                    self.torn.push(header);
-                    self.damage(offset, claimed);
-                }
+impl Frames {
+    /// The frames in what `from` gives, which begins at `offset` of the input.
+    pub(crate) fn new(from: Box<dyn Read + Send>, input: u32, offset: u64) -> Self {
+        Self {
+            from,
+            input,
+            block: Block::default(),
+            block_at: offset,
+            at: 0,
+            needed: 0,
+            has_ended: false,
+            account: Account {
+                covered: offset,
+                ..Account::default()
             },
-            Err(HeaderError::Version(major)) => {
-                self.newer_major = self.newer_major.max(Some(major));
-                self.damage(offset, usize::MAX);
-            }
-            Err(HeaderError::Short) => {
-                self.ends_inside = true;
-                self.damage(offset, usize::MAX);
-            }
-            Err(_) => self.damage(offset, usize::MAX),
+            before: Account::default(),
         }
-        offset + 1
     }
 
-    fn damage(&mut self, offset: usize, claimed_end: usize) {
-        self.damaged_frames += 1;
-        self.first_damage.get_or_insert(offset);
+    /// Appends what the next block that has any holds to `found`. `false`: there is no more.
+    pub(crate) fn next_block(&mut self, found: &mut Vec<Found>) -> io::Result<bool> {
+        while found.is_empty() && self.read_block(found)? {}
+        Ok(!found.is_empty())
+    }
+
+    /// Appends what the next block holds to `found`. `false`: it was the last one.
+    pub(crate) fn read_block(&mut self, found: &mut Vec<Found>) -> io::Result<bool> {
+        if self.has_ended {
+            return Ok(false);
+        }
+        self.read()?;
+        self.before = self.account.clone();
+        self.scan(&Finder::new(MARK), found);
+        if self.has_ended {
+            self.account.pass(self.block_at + self.block.len() as u64);
+        }
+        Ok(!self.has_ended)
+    }
+
+    /// Whether nothing was there that a frame begins with.
+    pub(crate) fn has_nothing(&self) -> bool {
+        let condition = &self.account.condition;
+        self.account.covered == 0 || condition.foreign_bytes == self.account.covered
+    }
+
+    /// All bytes from the last block on.
+    pub(crate) fn into_text(mut self) -> io::Result<Vec<u8>> {
+        let mut text = self.block.to_vec();
+        self.from.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// What the bytes outside whole frames show.
+    pub(crate) fn condition(&self) -> &Condition {
+        &self.account.condition
+    }
+
+    /// Takes the last block back, as if it had not been looked at.
+    pub(crate) fn take_back(&mut self) {
+        self.at = 0;
+        self.account = self.before.clone();
+    }
+
+    /// A place where all that was not looked at can be read again: that of the input, or one where what is left of a
+    /// stream is laid aside.
+    pub(crate) fn set_aside(mut self, store: Option<&Store>) -> io::Result<Rest> {
+        let offset = self.block_at + self.at as u64;
+        let (store, shift) = match store {
+            Some(store) => (store.clone(), 0),
+            None => {
+                let read = &self.block[self.at..];
+                (Store::laid_aside(read, &mut self.from)?, offset)
+            }
+        };
+        Ok(Rest {
+            store,
+            shift,
+            input: self.input,
+            offset,
+            account: self.account,
+        })
+    }
+
+    /// The bytes that are in memory.
+    pub(crate) fn block(&self) -> Block {
+        Arc::clone(&self.block)
+    }
+
+    /// Whether no byte came.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.has_ended && self.block_at == 0 && self.block.is_empty()
+    }
+
+    /// Index of the input.
+    pub(crate) fn input(&self) -> u32 {
+        self.input
+    }
+
+    /// Looks at all frames that the block holds whole.
+    fn scan(&mut self, mark: &Finder<'_>, found: &mut Vec<Found>) {
+        let block = Arc::clone(&self.block);
+        while let Some(place) = block.get(self.at..).and_then(|rest| mark.find(rest)) {
+            self.at += place;
+            let rest = &block[self.at..];
+            let header = Header::decode(rest);
+            let needed = match &header {
+                _ if rest.len() < Header::SIZE => Header::SIZE,
+                Ok(header) if header.frame_length() <= LONGEST => length(header),
+                _ => 0,
+            };
+            if needed > rest.len() && !self.has_ended {
+                self.needed = needed;
+                return;
+            }
+            self.examine(&block, header, found);
+        }
+        let kept = MARK.len() - 1;
+        self.at = self.at.max(block.len().saturating_sub(kept));
+        self.needed = 0;
+    }
+
+    /// Reads on, at least until `needed` bytes from `at` on are there or the input ends.
+    fn read(&mut self) -> io::Result<()> {
+        let kept = &self.block[self.at..];
+        let more = self.needed.saturating_sub(kept.len()).max(BLOCK);
+        let mut bytes = Vec::with_capacity(kept.len() + more);
+        bytes.extend_from_slice(kept);
+        self.block_at += self.at as u64;
+        self.at = 0;
+        let mut part = self.from.by_ref().take(more as u64);
+        self.has_ended = part.read_to_end(&mut bytes)? < more;
+        self.block = Arc::new(bytes);
+        Ok(())
+    }
+
+    /// Looks at the mark at `at`, and moves on.
+    fn examine(
+        &mut self,
+        block: &Block,
+        header: Result<Header, HeaderError>,
+        found: &mut Vec<Found>,
+    ) {
+        let offset = self.block_at + self.at as u64;
+        let rest = &block[self.at..];
+        self.account.pass(offset);
+        let claimed = match header {
+            Ok(header) if is_whole(rest, &header) => {
+                found.push(Found::Whole(Frame {
+                    input: self.input,
+                    offset,
+                    header,
+                    block: Arc::clone(block),
+                    at: self.at,
+                }));
+                self.at += length(&header);
+                self.account.believe(offset + header.frame_length());
+                return;
+            }
+            Ok(header) => {
+                found.push(Found::Torn(header));
+                let end = offset.saturating_add(header.frame_length());
+                if length(&header) > rest.len() && self.has_ended {
+                    self.account.condition.cut_inputs = 1;
+                }
+                end
+            }
+            Err(error) => {
+                let condition = &mut self.account.condition;
+                match error {
+                    HeaderError::Version(major) => {
+                        condition.newer_major = condition.newer_major.max(Some(major));
+                    }
+                    HeaderError::Short => condition.cut_inputs = 1,
+                    _ => {}
+                }
+                u64::MAX
+            }
+        };
+        self.account.damage(self.input, offset, claimed);
+        self.at += 1;
+    }
+}
+
+impl Account {
+    fn damage(&mut self, input: u32, offset: u64, claimed_end: u64) {
+        self.condition.damaged_frames += 1;
+        self.condition.note_place(input, offset);
         self.damaged_to = self.damaged_to.max(claimed_end);
     }
 
+    /// Books a whole frame that ends at `end`.
+    fn believe(&mut self, end: u64) {
+        self.covered = end;
+        self.damaged_to = 0;
+    }
+
     /// Books the bytes before `to` that are not yet booked: damaged ones first, the rest is foreign.
-    fn account(&mut self, to: usize) {
+    fn pass(&mut self, to: u64) {
         let damaged_to = self.damaged_to.clamp(self.covered, to.max(self.covered));
-        self.damaged_bytes += (damaged_to - self.covered) as u64;
-        self.foreign_bytes += to.saturating_sub(damaged_to) as u64;
+        self.condition.damaged_bytes += damaged_to - self.covered;
+        self.condition.foreign_bytes += to.saturating_sub(damaged_to);
         self.covered = self.covered.max(to);
     }
 }
 
-/// Where the frame at `offset` ends if it is whole; else where it would end.
-fn end_of_whole(bytes: &[u8], offset: usize, header: &Header) -> Result<usize, usize> {
-    let length = usize::try_from(header.frame_length()).unwrap_or(usize::MAX);
-    let end = offset.saturating_add(length);
-    let found = end
-        .checked_sub(TRAILER_SIZE)
-        .and_then(|at| bytes.get(at..end));
-    if found == Some(&trailer(header.frame)[..]) {
-        Ok(end)
-    } else {
-        Err(end)
+/// What of an input was not looked at yet.
+pub(crate) struct Rest {
+    store: Store,
+    /// Where the store begins in the input.
+    shift: u64,
+    input: u32,
+    offset: u64,
+    account: Account,
+}
+
+impl Rest {
+    /// All of an input.
+    pub(crate) fn all(store: Store, input: u32) -> Self {
+        Self {
+            store,
+            shift: 0,
+            input,
+            offset: 0,
+            account: Account::default(),
+        }
     }
+
+    /// Index of the input.
+    pub(crate) fn input(&self) -> u32 {
+        self.input
+    }
+
+    /// Its frames.
+    pub(crate) fn frames(&self) -> Frames {
+        Frames {
+            account: self.account.clone(),
+            ..self.part(self.offset, u64::MAX)
+        }
+    }
+
+    /// The frames between two offsets of the input.
+    pub(crate) fn part(&self, begin: u64, end: u64) -> Frames {
+        let from = self
+            .store
+            .reader(begin - self.shift, end.saturating_sub(self.shift));
+        Frames::new(from, self.input, begin)
+    }
+}
+
+fn length(header: &Header) -> usize {
+    usize::try_from(header.frame_length()).unwrap_or(usize::MAX)
+}
+
+/// Whether the frame that `bytes` begin with is there to its trailer.
+fn is_whole(bytes: &[u8], header: &Header) -> bool {
+    let length = length(header);
+    let found = bytes.get(length - TRAILER_SIZE..length);
+    header.frame_length() <= LONGEST && found == Some(&trailer(header.frame)[..])
 }
 
 /// What a transfer did to a trace whose magic is nowhere right.
 pub(crate) fn translation(bytes: &[u8]) -> Option<Translation> {
-    let head = &bytes[..bytes.len().min(TRANSLATION_SEARCH)];
     let marks: [(&[u8], Translation); 4] = [
         (b"\x89HWT\r\r\n\xff\x1a", Translation::LineFeedsGrew),
         (b"\x89HWT\n\xff\x1a", Translation::LineFeedsShrank),
@@ -142,6 +349,6 @@ pub(crate) fn translation(bytes: &[u8]) -> Option<Translation> {
     ];
     marks
         .into_iter()
-        .find(|(mark, _)| memmem::find(head, mark).is_some())
+        .find(|(mark, _)| memmem::find(bytes, mark).is_some())
         .map(|(_, translation)| translation)
 }

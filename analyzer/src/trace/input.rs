@@ -1,44 +1,45 @@
-//! One input: a file mapped into memory, or all that a pipe or standard input gave.
+//! One input: a file that can be read in any place, or a stream that gives its bytes once.
 
 use super::TraceError;
-use super::unpack::{Broken, Unpacked, unpack};
-use memmap2::Mmap;
-use std::fs::File;
-use std::io::{self, Read};
+use super::unpack::{self, Broken};
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Cursor, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-/// An input and its bytes.
+/// An input that was opened.
 pub(crate) struct Input {
     path: PathBuf,
     bytes: Bytes,
     /// Why not all of it could be unpacked.
-    broken: Option<Broken>,
+    broken: Arc<OnceLock<Broken>>,
 }
 
 enum Bytes {
-    Mapped(Mmap),
-    Read(Vec<u8>),
+    Stored(Store),
+    /// `None` once it is being read.
+    Streamed(Option<Box<dyn Read + Send>>),
+}
+
+/// Bytes that can be read in any place, more than once.
+#[derive(Clone)]
+pub(crate) enum Store {
+    File(Arc<File>),
+    Memory(Arc<[u8]>),
 }
 
 impl Input {
     /// Opens `path`; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         let bytes = if path.as_os_str() == "-" {
-            read_all(io::stdin().lock()).map_err(|source| TraceError::open(path, source))?
+            Bytes::Streamed(Some(Box::new(io::stdin())))
         } else {
             open_file(path)?
         };
-        let (bytes, broken) = match unpack(bytes.as_slice()) {
-            None => (bytes, None),
-            Some(unpacked) => unpacked
-                .and_then(|(unpacked, broken)| Ok((Bytes::of(unpacked)?, broken)))
-                .map_err(|source| TraceError::open(path, source))?,
-        };
-        if bytes.as_slice().is_empty() {
-            return Err(TraceError::Empty {
-                path: path.to_owned(),
-            });
-        }
+        let broken = Arc::default();
+        let bytes = unpacked(bytes, &broken).map_err(|source| TraceError::open(path, source))?;
         Ok(Self {
             path: path.to_owned(),
             bytes,
@@ -50,8 +51,18 @@ impl Input {
     pub(crate) fn in_memory(path: PathBuf, bytes: Vec<u8>) -> Self {
         Self {
             path,
-            bytes: Bytes::Read(bytes),
-            broken: None,
+            bytes: Bytes::Stored(Store::Memory(bytes.into())),
+            broken: Arc::default(),
+        }
+    }
+
+    /// An input that gives its bytes once.
+    #[cfg(test)]
+    pub(crate) fn streamed(path: PathBuf, bytes: Vec<u8>) -> Self {
+        Self {
+            path,
+            bytes: Bytes::Streamed(Some(Box::new(Cursor::new(bytes)))),
+            broken: Arc::default(),
         }
     }
 
@@ -59,28 +70,32 @@ impl Input {
         &self.path
     }
 
+    /// All of its bytes.
+    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>, TraceError> {
+        let mut bytes = Vec::new();
+        self.reader()
+            .read_to_end(&mut bytes)
+            .map_err(|source| TraceError::open(&self.path, source))?;
+        Ok(bytes)
+    }
+
     pub(super) fn broken(&self) -> Option<Broken> {
-        self.broken
+        self.broken.get().copied()
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.bytes.as_slice()
-    }
-}
-
-impl Bytes {
-    fn of(unpacked: Unpacked) -> io::Result<Self> {
-        match unpacked {
-            Unpacked::InFile(file) if file.metadata()?.len() > 0 => map(&file).map(Self::Mapped),
-            Unpacked::InFile(_) => Ok(Self::Read(Vec::new())),
-            Unpacked::InMemory(bytes) => Ok(Self::Read(bytes)),
+    /// Where its bytes can be read again, if they can.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        match &self.bytes {
+            Bytes::Stored(store) => Some(store),
+            Bytes::Streamed(_) => None,
         }
     }
 
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Read(bytes) => bytes,
+    /// All its bytes, in order; none of a stream that somebody reads already.
+    pub(crate) fn reader(&mut self) -> Box<dyn Read + Send> {
+        match &mut self.bytes {
+            Bytes::Stored(store) => store.reader(0, u64::MAX),
+            Bytes::Streamed(stream) => stream.take().unwrap_or_else(|| Box::new(io::empty())),
         }
     }
 }
@@ -94,26 +109,85 @@ fn open_file(path: &Path) -> Result<Bytes, TraceError> {
             path: path.to_owned(),
         });
     }
-    // A file of length 0 cannot be mapped, and those below /proc have content all the same.
-    if !metadata.is_file() || metadata.len() == 0 {
-        return read_all(file).map_err(failed);
-    }
-    map(&file).map(Bytes::Mapped).map_err(failed)
+    // Files of length 0 below /proc have content all the same.
+    Ok(if metadata.is_file() && metadata.len() != 0 {
+        Bytes::Stored(Store::File(Arc::new(file)))
+    } else {
+        Bytes::Streamed(Some(Box::new(file)))
+    })
 }
 
-fn map(file: &File) -> io::Result<Mmap> {
-    #[expect(
-        unsafe_code,
-        reason = "mapping a file is the one way to read large traces fast"
-    )]
-    // SAFETY: the user is asked not to write to a trace while it is read; that keeps the bytes as they are.
-    unsafe {
-        Mmap::map(file)
+/// The bytes that are packed in `bytes`, or the bytes themselves.
+fn unpacked(bytes: Bytes, broken: &Arc<OnceLock<Broken>>) -> io::Result<Bytes> {
+    let mut head = Vec::new();
+    let (mut from, again) = match bytes {
+        Bytes::Stored(store) => (store.reader(0, u64::MAX), Some(store)),
+        Bytes::Streamed(stream) => (stream.unwrap_or_else(|| Box::new(io::empty())), None),
+    };
+    from.by_ref()
+        .take(unpack::MARK as u64)
+        .read_to_end(&mut head)?;
+    let is_packed = unpack::is_packed(&head);
+    if let Some(store) = again.filter(|_| !is_packed) {
+        return Ok(Bytes::Stored(store));
+    }
+    let all: Box<dyn Read + Send> = Box::new(Cursor::new(head.clone()).chain(from));
+    Ok(Bytes::Streamed(Some(if is_packed {
+        unpack::unpack(all, &head, Arc::clone(broken))
+    } else {
+        all
+    })))
+}
+
+impl Store {
+    /// What `bytes` and all of `rest` hold, laid aside in a file without a name, or in memory where there can be none.
+    pub(crate) fn laid_aside(bytes: &[u8], rest: &mut dyn Read) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_TMPFILE)
+            .mode(0o600)
+            .open(env::temp_dir());
+        let Ok(mut file) = file else {
+            let mut all = bytes.to_vec();
+            rest.read_to_end(&mut all)?;
+            return Ok(Self::Memory(all.into()));
+        };
+        file.write_all(bytes)?;
+        io::copy(rest, &mut file)?;
+        Ok(Self::File(Arc::new(file)))
+    }
+
+    /// The bytes from `begin` up to `end`, or to where they end.
+    pub(crate) fn reader(&self, begin: u64, end: u64) -> Box<dyn Read + Send> {
+        match self {
+            Self::File(file) => Box::new(Part {
+                file: Arc::clone(file),
+                at: begin,
+                end,
+            }),
+            Self::Memory(bytes) => {
+                let mut cursor = Cursor::new(Arc::clone(bytes));
+                cursor.set_position(begin);
+                Box::new(cursor.take(end.saturating_sub(begin)))
+            }
+        }
     }
 }
 
-fn read_all(mut from: impl Read) -> io::Result<Bytes> {
-    let mut bytes = Vec::new();
-    from.read_to_end(&mut bytes)?;
-    Ok(Bytes::Read(bytes))
+/// A part of a file, read in order.
+struct Part {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Part {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let most = buffer.len().min(left);
+        let read = self.file.read_at(&mut buffer[..most], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
 }

@@ -1,27 +1,27 @@
 //! Finds the records that a LANES frame still holds: what the lanes had not yet written when the process ended.
 
-use super::frames::Frame;
-use super::source::{Holder, Place, Source};
+use super::frames::{Block, Frame};
+use super::source::{Holder, Place};
 use heapwire_format::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable, MINOR, Record};
 use memchr::memmem;
-use std::ops::Range;
 
 /// What a LANES frame gave.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    /// A source for each lane that was used.
-    pub(crate) sources: Vec<Source>,
+    /// The slots of each lane that was used.
+    pub(crate) places: Vec<Place>,
     /// The table; `None` if the image never used the frame.
     pub(crate) table: Option<LanesTable>,
     /// The table or a lane header contradicts itself.
     pub(crate) is_damaged: bool,
 }
 
-/// Reads the table in the payload of `frame`, which lies in the input `bytes`.
-pub(crate) fn read(input: u32, bytes: &[u8], frame: &Frame) -> Lanes {
+/// Reads the table in the payload of `frame`.
+pub(crate) fn read(frame: &Frame) -> Lanes {
+    let bytes = &frame.block[..];
     let mut lanes = Lanes::default();
     let payload = frame.payload();
-    let Some(table_at) = find_table(bytes, payload.clone()) else {
+    let Some(table_at) = find_table(frame) else {
         return lanes;
     };
     let memory = &bytes[table_at..payload.end];
@@ -61,25 +61,29 @@ pub(crate) fn read(input: u32, bytes: &[u8], frame: &Frame) -> Lanes {
             continue;
         }
         slots_left -= slots;
-        lanes.sources.push(Source::new(Place {
-            input,
-            offset: table_at + begin,
+        lanes.places.push(Place {
+            block: Block::clone(&frame.block),
+            at: table_at + begin,
             slots: header.slots,
             reference: header.base_number,
             clock: header.base_clock,
             tid: header.tid,
             is_mixed: false,
-            frame: frame.offset,
+            frame: (frame.input, frame.offset),
             holder: Holder::Lane,
             is_newer: frame.header.version.1 > MINOR,
-        }));
+        });
     }
     lanes
 }
 
-/// Where the table begins: on a page of the file as written, which damage before it may have moved since.
-fn find_table(bytes: &[u8], payload: Range<usize>) -> Option<usize> {
-    let on_page = payload.start.next_multiple_of(LANES_PAGE);
+/// Where in the block the table begins: on a page of the file as written, which damage before it may have moved since.
+fn find_table(frame: &Frame) -> Option<usize> {
+    let payload = frame.payload();
+    let before = usize::from(frame.header.header_length);
+    let past_page = usize::try_from(frame.offset % LANES_PAGE as u64).unwrap_or(0) + before;
+    let on_page = payload.start + past_page.next_multiple_of(LANES_PAGE) - past_page;
+    let bytes = &frame.block[..];
     if bytes
         .get(on_page..payload.end)
         .is_some_and(|memory| memory.starts_with(&LANES_MAGIC))

@@ -1,15 +1,20 @@
 //! The bytes of one or more inputs, and where in them the records of each stream lie.
 //!
 //! Recognises inputs by content, finds frames and lanes, and counts damage. What a record means is not known here.
+//! One input is read once, in order, as long as it holds one stream; from the first sign of another process on, the
+//! rest of it is indexed, and streams are read one after the other.
 
 mod error;
 mod frames;
+mod index;
 mod input;
+mod judge;
 mod lanes;
 pub(crate) mod parse;
 mod possible;
 pub(crate) mod source;
 mod stream;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -17,14 +22,17 @@ mod unpack;
 pub use error::{TraceError, Translation};
 pub(crate) use source::{Head, Source};
 pub(crate) use stream::{Observed, Stream};
+pub(crate) use supply::{Supplied, Supply};
 
 use crate::mtrace;
-use frames::{Frame, Scan};
-use heapwire_format::{FLAG_MIXED, FrameKind, Header, MINOR, Record, SumKind};
+use frames::{Found, Frames, Rest};
+use heapwire_format::{FrameKind, Header, MINOR, Record};
+use index::Index;
 pub(crate) use input::Input;
-use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
-use source::{Holder, Place};
+use judge::{Content, Judged};
+use rustc_hash::FxHashMap;
+use source::Holder;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use unpack::Broken;
 
@@ -36,7 +44,7 @@ pub(crate) struct Condition {
     /// Bytes of these.
     pub(crate) damaged_bytes: u64,
     /// Input and offset of the first of them.
-    pub(crate) first_damage: Option<(usize, usize)>,
+    pub(crate) first_damage: Option<(u32, u64)>,
     /// Bytes outside frames.
     pub(crate) foreign_bytes: u64,
     /// Inputs that end inside a frame.
@@ -49,17 +57,56 @@ pub(crate) struct Condition {
     pub(crate) newer_minor: Option<u8>,
 }
 
-/// Inputs, opened and indexed.
+impl Condition {
+    /// Damage is found in more than one pass.
+    fn note_place(&mut self, input: u32, offset: u64) {
+        let first = self.first_damage.get_or_insert((input, offset));
+        *first = (*first).min((input, offset));
+    }
+
+    fn damage(&mut self, (input, offset): (u32, u64), bytes: u64) {
+        self.damaged_frames += 1;
+        self.damaged_bytes += bytes;
+        self.note_place(input, offset);
+    }
+
+    fn absorb(&mut self, other: &Self) {
+        self.damaged_frames += other.damaged_frames;
+        self.damaged_bytes += other.damaged_bytes;
+        if let Some((input, offset)) = other.first_damage {
+            self.note_place(input, offset);
+        }
+        self.foreign_bytes += other.foreign_bytes;
+        self.cut_inputs += other.cut_inputs;
+        self.unknown_frames += other.unknown_frames;
+        self.newer_major = self.newer_major.max(other.newer_major);
+        self.newer_minor = self.newer_minor.max(other.newer_minor);
+    }
+}
+
+/// Inputs, opened, and what was read of them.
 pub(crate) struct Trace {
     inputs: Vec<Input>,
     /// In order of appearance, without the observers' stream.
     pub(crate) streams: Vec<Stream>,
+    /// Place among the streams of each tag.
+    places: FxHashMap<u32, usize>,
     pub(crate) observed: Vec<Observed>,
     pub(crate) condition: Condition,
     /// Inputs that are logs of glibc's mtrace.
     pub(crate) logs: Vec<u32>,
-    /// Input and offset of the damaged frames that were found whole.
-    damaged: FxHashSet<(usize, usize)>,
+    /// Their bytes.
+    texts: FxHashMap<u32, Vec<u8>>,
+    reading: Reading,
+}
+
+/// How far the inputs are read.
+enum Reading {
+    /// One input, whose first frames were found.
+    Begun(Frames, Vec<Found>),
+    /// One input, whose only stream somebody reads.
+    Alone,
+    Indexed(Index),
 }
 
 impl Trace {
@@ -69,9 +116,6 @@ impl Trace {
     ///
     /// The first input that cannot be read or holds no whole frame.
     pub(crate) fn open(paths: &[PathBuf]) -> Result<Self, TraceError> {
-        if paths.is_empty() {
-            return Err(TraceError::NoInput);
-        }
         let inputs = paths
             .iter()
             .map(|path| Input::open(path))
@@ -88,34 +132,118 @@ impl Trace {
         Self::of(inputs.collect())
     }
 
+    /// A trace of bytes that can be read once.
+    #[cfg(test)]
+    pub(crate) fn of_stream(bytes: Vec<u8>) -> Result<Self, TraceError> {
+        Self::of(vec![Input::streamed(PathBuf::from("trace0"), bytes)])
+    }
+
     fn of(inputs: Vec<Input>) -> Result<Self, TraceError> {
         let mut trace = Self {
             inputs,
             streams: Vec::new(),
+            places: FxHashMap::default(),
             observed: Vec::new(),
             condition: Condition::default(),
             logs: Vec::new(),
-            damaged: FxHashSet::default(),
+            texts: FxHashMap::default(),
+            reading: Reading::Indexed(Index::default()),
         };
-        let mut index = FxHashMap::default();
-        for input in 0..trace.inputs.len() {
-            let bytes = trace.inputs[input].bytes();
-            let scan = Scan::of(bytes);
-            if scan.is_empty() && mtrace::is_log(bytes) {
-                trace.logs.push(input_index(input));
-                continue;
-            }
-            refuse_without_frames(&trace.inputs[input], &scan)?;
-            trace.add(input, &scan, &mut index);
+        match &mut trace.inputs[..] {
+            [] => return Err(TraceError::NoInput),
+            [input] => match Opened::of(input, 0)? {
+                Opened::Trace(frames, found) => trace.reading = Reading::Begun(*frames, found),
+                Opened::Log(text) => trace.add_log(0, text),
+            },
+            _ => trace.index_each()?,
         }
-        let mut streams = std::mem::take(&mut trace.streams);
-        for stream in &mut streams {
-            for source in stream.survey(&trace) {
-                trace.note_impossible(&source);
-            }
-        }
-        trace.streams = streams;
         Ok(trace)
+    }
+
+    /// Makes an index of all inputs.
+    fn index_each(&mut self) -> Result<(), TraceError> {
+        let mut rests = Vec::new();
+        for index in 0..self.inputs.len() {
+            let input = &mut self.inputs[index];
+            let index = input_index(index);
+            match Opened::of(input, index)? {
+                Opened::Trace(mut frames, _) => {
+                    frames.take_back();
+                    let rest = match input.store() {
+                        Some(store) => Ok(Rest::all(store.clone(), index)),
+                        None => frames.set_aside(None),
+                    };
+                    rests.push(rest.map_err(|error| self.failed(index, error))?);
+                }
+                Opened::Log(text) => self.add_log(index, text),
+            }
+        }
+        self.index(rests)
+    }
+
+    fn add_log(&mut self, input: u32, text: Vec<u8>) {
+        self.logs.push(input);
+        self.texts.insert(input, text);
+    }
+
+    /// The bytes of a log.
+    pub(crate) fn text(&self, log: u32) -> &[u8] {
+        self.texts.get(&log).map_or(&[], Vec::as_slice)
+    }
+
+    /// Makes an index of the input, if there is one and it is not yet read.
+    pub(crate) fn index_all(&mut self) -> Result<(), TraceError> {
+        match std::mem::replace(&mut self.reading, Reading::Alone) {
+            Reading::Begun(mut frames, _) => {
+                frames.take_back();
+                let rest = frames.set_aside(self.inputs[0].store());
+                let rest = rest.map_err(|error| self.failed(0, error))?;
+                self.index(vec![rest])
+            }
+            other => {
+                self.reading = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes an index of what `rests` hold.
+    fn index(&mut self, rests: Vec<Rest>) -> Result<(), TraceError> {
+        let mut index = Index::default();
+        for (place, rest) in rests.iter().enumerate() {
+            let mut frames = rest.frames();
+            let mut found = Vec::new();
+            while frames
+                .next_block(&mut found)
+                .map_err(|error| self.failed(rest.input(), error))?
+            {
+                for one in found.drain(..) {
+                    self.add_to_index(&mut index, place, one);
+                }
+            }
+            self.condition.absorb(frames.condition());
+        }
+        index.rests = rests;
+        self.reading = Reading::Indexed(index);
+        Ok(())
+    }
+
+    fn add_to_index(&mut self, index: &mut Index, rest: usize, found: Found) {
+        match found {
+            Found::Whole(frame) if frame.header.stream == 0 => {
+                self.commit(Judged::of(Found::Whole(frame)), &mut Vec::new());
+            }
+            Found::Whole(frame) => {
+                let stream = self.stream(&frame.header);
+                self.streams[stream].has_records |=
+                    frame.header.kind == FrameKind::RECORDS && frame.header.payload_length > 0;
+                index.add(stream, rest, frame.offset, frame.header.frame_length());
+            }
+            Found::Torn(header) => {
+                let stream = self.stream(&header);
+                self.streams[stream].note_torn(&header);
+            }
+        }
     }
 
     /// The inputs that could not be unpacked to their ends, and why.
@@ -124,178 +252,176 @@ impl Trace {
         inputs.filter_map(|input| Some((input.path(), input.broken()?)))
     }
 
-    /// The bytes of an input.
-    pub(crate) fn bytes(&self, input: u32) -> &[u8] {
-        self.inputs[input as usize].bytes()
-    }
-
     /// The inputs' paths as given.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().map(Input::path)
     }
 
-    fn add(&mut self, input: usize, scan: &Scan, index: &mut FxHashMap<u32, usize>) {
-        self.condition.damaged_frames += scan.damaged_frames;
-        self.condition.damaged_bytes += scan.damaged_bytes;
-        self.condition.foreign_bytes += scan.foreign_bytes;
-        self.condition.cut_inputs += u64::from(scan.ends_inside);
-        self.condition.newer_major = self.condition.newer_major.max(scan.newer_major);
-        if let Some(offset) = scan.first_damage {
-            self.note_place(input, offset);
+    /// Takes over what was found in a frame: sources go to `sources`, with the place of their stream.
+    fn commit(&mut self, judged: Judged, sources: &mut Vec<(usize, Source)>) {
+        let Judged {
+            header,
+            place,
+            content,
+        } = judged;
+        if header.version.1 > MINOR {
+            self.condition.newer_minor = self.condition.newer_minor.max(Some(header.version.1));
         }
-        let damaged = self.damaged_payloads(input, scan);
-        for (frame, is_damaged) in scan.frames.iter().zip(damaged) {
-            let header = &frame.header;
-            if header.version.1 > MINOR {
-                self.condition.newer_minor = self.condition.newer_minor.max(Some(header.version.1));
+        match content {
+            Content::Torn => {
+                let stream = self.stream(&header);
+                self.streams[stream].note_torn(&header);
             }
-            if is_damaged {
-                self.damage(input, frame.offset, frame.payload().len());
-                self.stream(header, index).note_torn(header);
-            } else {
-                self.add_frame(input, frame, index);
+            Content::Damaged => {
+                self.condition.damage(place, header.payload_length.into());
+                let stream = self.stream(&header);
+                self.streams[stream].note_torn(&header);
             }
-        }
-        for header in &scan.torn {
-            self.stream(header, index).note_torn(header);
-        }
-    }
-
-    /// For each frame whether its payload has a sum, and the sum is wrong.
-    fn damaged_payloads(&self, input: usize, scan: &Scan) -> Vec<bool> {
-        let bytes = self.inputs[input].bytes();
-        scan.frames
-            .par_iter()
-            .with_min_len(64)
-            .map(|frame| {
-                frame.header.sum_kind == SumKind::Crc32 as u8
-                    && frame.header.kind != FrameKind::LANES
-                    && crc32fast::hash(&bytes[frame.payload()]) != frame.header.payload_sum
-            })
-            .collect()
-    }
-
-    fn add_frame(&mut self, input: usize, frame: &Frame, index: &mut FxHashMap<u32, usize>) {
-        let header = &frame.header;
-        match header.kind {
-            FrameKind::RECORDS => self.add_records(input, frame, index),
-            FrameKind::LANES => self.add_lanes(input, frame, index),
-            FrameKind::BLOB | FrameKind::PADDING | FrameKind::INDEX => {}
-            FrameKind(128..) => {}
-            _ => {
+            Content::Unknown => {
                 self.condition.unknown_frames += 1;
-                self.stream(header, index).note_torn(header);
+                let stream = self.stream(&header);
+                self.streams[stream].note_torn(&header);
+            }
+            Content::Skipped => {}
+            Content::Records(source, beyond) => {
+                let impossible = impossible_bytes(&source);
+                if beyond + impossible > 0 {
+                    self.condition.damage(place, beyond + impossible);
+                }
+                if header.stream == 0 {
+                    if impossible == 0 {
+                        self.observe(&source);
+                    }
+                    return;
+                }
+                let stream = self.stream(&header);
+                self.streams[stream].note(&header);
+                self.add_source(stream, source, sources);
+            }
+            Content::Lanes(lanes, table, is_damaged) => {
+                let whole = u64::from(header.payload_length) * u64::from(is_damaged);
+                let bytes = whole + lanes.iter().map(impossible_bytes).sum::<u64>();
+                if bytes > 0 {
+                    self.condition.damage(place, bytes);
+                }
+                let stream = self.stream(&header);
+                if let Some(table) = &table {
+                    self.streams[stream].note_table(table);
+                }
+                for source in lanes {
+                    self.add_source(stream, source, sources);
+                }
             }
         }
     }
 
-    fn add_records(&mut self, input: usize, frame: &Frame, index: &mut FxHashMap<u32, usize>) {
-        let header = &frame.header;
-        let payload = frame.payload();
-        let beyond = payload.len() % Record::SIZE;
-        if beyond != 0 {
-            self.damage(input, frame.offset, beyond);
+    fn add_source(&mut self, stream: usize, source: Source, sources: &mut Vec<(usize, Source)>) {
+        if source.is_kept() {
+            self.streams[stream].has_records = true;
+            let source = match source.place.holder {
+                Holder::Lane => source.detached(),
+                Holder::Frame => source,
+            };
+            sources.push((stream, source));
+        } else if source.impossible > 0 {
+            self.streams[stream].note_taken(source.place.reference);
         }
-        let source = Source::new(Place {
-            input: input_index(input),
-            offset: payload.start,
-            slots: header.payload_length / RECORD_SIZE,
-            reference: header.first,
-            clock: header.clock,
-            tid: header.tid,
-            is_mixed: header.flags & FLAG_MIXED != 0,
-            frame: frame.offset,
-            holder: Holder::Frame,
-            is_newer: header.version.1 > MINOR,
-        });
-        if header.stream == 0 {
-            let surveyed = source.surveyed(self);
-            if surveyed.impossible > 0 {
-                self.note_impossible(&surveyed);
-                return;
-            }
-            let streams = self.streams.len();
-            let observed = source
-                .slots(self)
-                .iter()
-                .map(Record::decode)
-                .filter_map(|record| Observed::of(&record, input, streams));
-            let observed: Vec<_> = observed.collect();
-            self.observed.extend(observed);
-            return;
-        }
-        let stream = self.stream(header, index);
-        stream.note(header);
-        stream.sources.push(source);
     }
 
-    fn add_lanes(&mut self, input: usize, frame: &Frame, index: &mut FxHashMap<u32, usize>) {
-        let bytes = self.inputs[input].bytes();
-        let found = lanes::read(input_index(input), bytes, frame);
-        if found.is_damaged {
-            self.damage(input, frame.offset, frame.payload().len());
-        }
-        let stream = self.stream(&frame.header, index);
-        if let Some(table) = &found.table {
-            stream.note_table(table);
-        }
-        stream.sources.extend(found.sources);
+    fn observe(&mut self, source: &Source) {
+        let streams = self.streams.len();
+        let records = source.slots().iter().map(Record::decode);
+        let observed = records.filter_map(|record| Observed::of(&record, streams));
+        self.observed.extend(observed);
     }
 
-    fn damage(&mut self, input: usize, offset: usize, bytes: usize) {
-        self.condition.damaged_frames += u64::from(self.damaged.insert((input, offset)));
-        self.condition.damaged_bytes += bytes as u64;
-        self.note_place(input, offset);
-    }
-
-    /// Damage is found in more than one pass.
-    fn note_place(&mut self, input: usize, offset: usize) {
-        let first = self.condition.first_damage.get_or_insert((input, offset));
-        *first = (*first).min((input, offset));
-    }
-
-    /// Counts a source with slots that cannot be.
-    fn note_impossible(&mut self, source: &Source) {
-        let slots = match source.place.holder {
-            Holder::Frame => source.place.slots,
-            Holder::Lane => source.impossible,
-        };
-        let bytes = slots as usize * Record::SIZE;
-        self.damage(source.place.input as usize, source.place.frame, bytes);
-    }
-
-    fn stream(&mut self, header: &Header, index: &mut FxHashMap<u32, usize>) -> &mut Stream {
+    fn stream(&mut self, header: &Header) -> usize {
         let next = self.streams.len();
-        let at = *index.entry(header.stream).or_insert(next);
+        let at = *self.places.entry(header.stream).or_insert(next);
         if at == next {
             self.streams.push(Stream::new(header.stream));
         }
-        &mut self.streams[at]
+        at
+    }
+
+    fn failed(&self, input: u32, error: io::Error) -> TraceError {
+        TraceError::open(self.inputs[input as usize].path(), error)
     }
 }
 
-const RECORD_SIZE: u32 = 40;
-const _: () = assert!(RECORD_SIZE as usize == Record::SIZE);
+fn impossible_bytes(source: &Source) -> u64 {
+    let slots = match (source.place.holder, source.impossible) {
+        (_, 0) => 0,
+        (Holder::Frame, _) => source.place.slots,
+        (Holder::Lane, impossible) => impossible,
+    };
+    u64::from(slots) * Record::SIZE as u64
+}
 
 fn input_index(input: usize) -> u32 {
     u32::try_from(input).expect("a command line has less than 2^32 words")
 }
 
-fn refuse_without_frames(input: &Input, scan: &Scan) -> Result<(), TraceError> {
-    if !scan.frames.is_empty() {
-        return Ok(());
+/// What an input turned out to be.
+enum Opened {
+    /// A trace, and the frames up to the first block that holds a whole one.
+    Trace(Box<Frames>, Vec<Found>),
+    /// A log of glibc's mtrace: its text.
+    Log(Vec<u8>),
+}
+
+impl Opened {
+    fn of(input: &mut Input, index: u32) -> Result<Self, TraceError> {
+        let path = input.path().to_owned();
+        let failed = |source| TraceError::open(&path, source);
+        let mut frames = Frames::new(input.reader(), index, 0);
+        let mut all = Vec::new();
+        let mut head: Option<frames::Block> = None;
+        loop {
+            let mut found = Vec::new();
+            let goes_on = frames.read_block(&mut found).map_err(failed)?;
+            if head.is_none() && frames.has_nothing() && mtrace::is_log(&frames.block()) {
+                return frames.into_text().map(Self::Log).map_err(failed);
+            }
+            head.get_or_insert_with(|| frames.block());
+            let has_frame = found.iter().any(|it| matches!(it, Found::Whole(_)));
+            all.append(&mut found);
+            if has_frame {
+                return Ok(Self::Trace(Box::new(frames), all));
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        if frames.has_nothing()
+            && let Some(store) = input.store()
+        {
+            let mut text = Vec::new();
+            let mut all = store.reader(0, u64::MAX);
+            all.read_to_end(&mut text).map_err(failed)?;
+            if mtrace::is_log(&text) {
+                return Ok(Self::Log(text));
+            }
+        }
+        Err(refusal(path, &frames, &head.unwrap_or_default()))
     }
-    let path = input.path().to_owned();
-    if let Some(found) = scan.newer_major {
-        return Err(TraceError::Version { path, found });
+}
+
+/// Why an input without a whole frame is none to read.
+fn refusal(path: PathBuf, frames: &Frames, head: &[u8]) -> TraceError {
+    let condition = frames.condition();
+    if frames.is_empty() {
+        return TraceError::Empty { path };
     }
-    let translation = frames::translation(input.bytes());
-    match (scan.first_damage, translation) {
-        (None, None) => Err(TraceError::NotATrace { path }),
-        (first_damage, translation) => Err(TraceError::NoWholeFrame {
+    if let Some(found) = condition.newer_major {
+        return TraceError::Version { path, found };
+    }
+    match (condition.first_damage, frames::translation(head)) {
+        (None, None) => TraceError::NotATrace { path },
+        (first_damage, translation) => TraceError::NoWholeFrame {
             path,
-            offset: first_damage.unwrap_or(0),
+            offset: first_damage.map_or(0, |(_, offset)| offset),
             translation,
-        }),
+        },
     }
 }

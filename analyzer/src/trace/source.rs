@@ -1,19 +1,19 @@
 //! A source: a run of record slots in one place, filled by one lane, and what a first look at it tells.
 
-use super::Trace;
+use super::frames::Block;
 use super::possible::is_possible;
 use heapwire_format::{Op, Record};
 
-/// Slots as they lie in the input.
-pub(crate) type Slots<'t> = &'t [[u8; Record::SIZE]];
+/// A slot as it lies in the input.
+pub(crate) type Slot = [u8; Record::SIZE];
 
 /// Where a run of slots lies, and what its records are relative to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Index of the input.
-    pub(crate) input: u32,
+    /// What holds the slots.
+    pub(crate) block: Block,
     /// Offset of the first slot in it.
-    pub(crate) offset: usize,
+    pub(crate) at: usize,
     /// Number of slots.
     pub(crate) slots: u32,
     /// Reference of the full numbers.
@@ -24,8 +24,8 @@ pub(crate) struct Place {
     pub(crate) tid: u32,
     /// Thread records in the run say who made those after them.
     pub(crate) is_mixed: bool,
-    /// Offset of the frame that holds the run.
-    pub(crate) frame: usize,
+    /// Input and offset of the frame that holds the run.
+    pub(crate) frame: (u32, u64),
     /// Whose slots they are.
     pub(crate) holder: Holder,
     /// The writer was of a newer version: a slot that this version does not know is not damage.
@@ -42,7 +42,7 @@ pub(crate) enum Holder {
 }
 
 /// A run of slots and the range of its numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
     /// Lowest number in it.
@@ -53,6 +53,8 @@ pub(crate) struct Source {
     pub(crate) records: u32,
     /// Numbers rise from slot to slot.
     pub(crate) is_rising: bool,
+    /// A record in it says that there is a forked child.
+    pub(crate) has_fork: bool,
     /// Slot of the first process declaration.
     pub(crate) process_slot: Option<u32>,
     /// Slots that no writer can have left so.
@@ -60,46 +62,61 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(place: Place) -> Self {
-        Self {
-            place,
+    /// A source with the range of its numbers found out.
+    pub(crate) fn survey(place: Place) -> Self {
+        let mut source = Self {
             lowest: u64::MAX,
             highest: 0,
             records: 0,
             is_rising: true,
+            has_fork: false,
             process_slot: None,
             impossible: 0,
-        }
-    }
-
-    /// The source with the range of its numbers found out.
-    pub(crate) fn surveyed(mut self, trace: &Trace) -> Self {
+            place,
+        };
         let mut last = None;
-        for (index, slot) in (0u32..).zip(self.slots(trace)) {
+        let (reference, is_newer) = (source.place.reference, source.place.is_newer);
+        let (mut lowest, mut highest, mut records, mut is_rising) = (u64::MAX, 0, 0, true);
+        for (index, slot) in (0u32..).zip(slots(&source.place)) {
             let head = Head::of(slot);
-            if !self.place.is_newer && !is_possible(slot, self.place.reference) {
-                self.impossible += 1;
+            if !is_newer && !is_possible(slot, reference) {
+                source.impossible += 1;
                 continue;
             }
             if !head.is_record() {
                 continue;
             }
-            let number = head.full_number(self.place.reference);
-            self.lowest = self.lowest.min(number);
-            self.highest = self.highest.max(number);
-            self.records += 1;
-            self.is_rising &= last.is_none_or(|last| last < number);
+            let number = head.full_number(reference);
+            lowest = lowest.min(number);
+            highest = highest.max(number);
+            records += 1;
+            is_rising &= last.is_none_or(|last| last < number);
             last = Some(number);
-            if head.op == Op::PROCESS && self.process_slot.is_none() {
-                self.process_slot = Some(index);
+            if !head.op.is_heap() {
+                source.has_fork |= head.op == Op::FORK;
+                if head.op == Op::PROCESS && source.process_slot.is_none() {
+                    source.process_slot = Some(index);
+                }
             }
         }
-        self
+        Self {
+            lowest,
+            highest,
+            records,
+            is_rising,
+            ..source
+        }
+    }
+
+    /// Whether its records are to be believed: those of a frame are as a whole or not at all.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.records > 0 && (self.impossible == 0 || self.place.holder == Holder::Lane)
     }
 
     /// The full number of the record at `index` of its slots, if there is one to be believed. What came over a slot
     /// that cannot be came over those beside it as well, where it may look like a record.
-    pub(crate) fn number(&self, slots: Slots<'_>, index: usize) -> Option<u64> {
+    pub(crate) fn number(&self, index: usize) -> Option<u64> {
+        let slots = self.slots();
         let head = Head::of(slots.get(index)?);
         let reference = self.place.reference;
         let beside = index.saturating_sub(1)..slots.len().min(index + 2);
@@ -112,11 +129,32 @@ impl Source {
     }
 
     /// Its slots in the input.
-    pub(crate) fn slots<'t>(&self, trace: &'t Trace) -> Slots<'t> {
-        let length = self.place.slots as usize * Record::SIZE;
-        let bytes = &trace.bytes(self.place.input)[self.place.offset..][..length];
-        bytes.as_chunks().0
+    pub(crate) fn slots(&self) -> &[Slot] {
+        slots(&self.place)
     }
+
+    /// The same source with its records in memory of their own, without those that are none.
+    pub(crate) fn detached(mut self) -> Self {
+        let kept: Vec<Slot> = (0..self.slots().len())
+            .filter(|index| self.number(*index).is_some())
+            .map(|index| self.slots()[index])
+            .collect();
+        self.process_slot = (0u32..)
+            .zip(&kept)
+            .find(|(_, slot)| Head::of(slot).op == Op::PROCESS)
+            .map(|(index, _)| index);
+        self.place.at = 0;
+        self.place.slots = u32::try_from(kept.len()).unwrap_or(0);
+        self.place.block = Block::new(kept.concat());
+        self.records = self.place.slots;
+        self.impossible = 0;
+        self
+    }
+}
+
+fn slots(place: &Place) -> &[Slot] {
+    let length = place.slots as usize * Record::SIZE;
+    place.block[place.at..][..length].as_chunks().0
 }
 
 /// The first word of a record: all that the order of records needs.
@@ -127,7 +165,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn of(slot: &[u8; Record::SIZE]) -> Self {
+    #[inline]
+    pub(crate) fn of(slot: &Slot) -> Self {
         Self {
             op: Op(slot[0]),
             number: u32::from_le_bytes([slot[4], slot[5], slot[6], slot[7]]),
@@ -135,16 +174,19 @@ impl Head {
     }
 
     /// Whether the slot holds a record that takes a number.
+    #[inline]
     pub(crate) fn is_record(self) -> bool {
         self.op != Op::HOLE && self.op != Op::VOID
     }
 
     /// As [`Record::full_number`].
+    #[inline]
     pub(crate) fn full_number(self, reference: u64) -> u64 {
         reference.wrapping_add_signed(self.distance(reference))
     }
 
     /// From `reference` to the full number.
+    #[inline]
     pub(crate) fn distance(self, reference: u64) -> i64 {
         #[expect(
             clippy::cast_possible_truncation,

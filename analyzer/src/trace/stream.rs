@@ -1,17 +1,14 @@
-//! A stream: all sources of one process image, and what its frame headers claim.
+//! A stream: what the frame headers of one process image claim.
 
-use super::Trace;
-use super::source::{Holder, Source};
 use heapwire_format::{Header, LanesTable, Op, Record};
-use rayon::prelude::*;
 
-/// Where the records of one process image lie.
-#[derive(Debug)]
+/// What is known of the frames of one process image.
+#[derive(Clone, Debug)]
 pub(crate) struct Stream {
     /// Stream tag.
     pub(crate) tag: u32,
-    /// In order of their lowest numbers once surveyed; equal ones in order of place.
-    pub(crate) sources: Vec<Source>,
+    /// There are records.
+    pub(crate) has_records: bool,
     /// Records that the recorder counted as lost.
     pub(crate) lost: u32,
     /// Holes that the recorder passed.
@@ -26,7 +23,7 @@ impl Stream {
     pub(crate) fn new(tag: u32) -> Self {
         Self {
             tag,
-            sources: Vec::new(),
+            has_records: false,
             lost: 0,
             void: 0,
             taken: 0,
@@ -58,7 +55,7 @@ impl Stream {
     }
 
     /// A frame whose records cannot be used began with the record of this number; 0 = with none.
-    fn note_taken(&mut self, first: u64) {
+    pub(crate) fn note_taken(&mut self, first: u64) {
         if first != 0 {
             self.taken = self.taken.max(first.saturating_add(1));
         }
@@ -66,33 +63,7 @@ impl Stream {
 
     /// The image left no trace but memory that it never used.
     pub(crate) fn is_empty(&self) -> bool {
-        self.sources.is_empty() && self.lanes_pid.is_none() && self.taken == 0
-    }
-
-    /// Finds the range of numbers of each source and puts sources in order. Gives those with slots that cannot be;
-    /// where a frame has one, none of its records is kept.
-    pub(crate) fn survey(&mut self, trace: &Trace) -> Vec<Source> {
-        self.sources
-            .par_iter_mut()
-            .with_min_len(16)
-            .for_each(|source| *source = source.surveyed(trace));
-        let damaged: Vec<Source> = self
-            .sources
-            .iter()
-            .filter(|source| source.impossible > 0)
-            .copied()
-            .collect();
-        for source in &damaged {
-            if source.place.holder == Holder::Frame {
-                self.note_taken(source.place.reference);
-            }
-        }
-        self.sources.retain(|source| {
-            let is_lost = source.impossible > 0 && source.place.holder == Holder::Frame;
-            source.records > 0 && !is_lost
-        });
-        self.sources.sort_by_key(|source| source.lowest);
-        damaged
+        !self.has_records && self.lanes_pid.is_none() && self.taken == 0
     }
 }
 
@@ -102,18 +73,15 @@ pub(crate) struct Observed {
     pub(crate) pid: u64,
     /// As `waitpid` gives it.
     pub(crate) wait_status: u64,
-    /// Index of the input.
-    pub(crate) input: usize,
     /// Streams that appeared before it.
     pub(crate) streams_before: usize,
 }
 
 impl Observed {
-    pub(crate) fn of(record: &Record, input: usize, streams_before: usize) -> Option<Self> {
+    pub(crate) fn of(record: &Record, streams_before: usize) -> Option<Self> {
         (record.op == Op::OBSERVED_END).then_some(Self {
             pid: record.ptr,
             wait_status: record.size,
-            input,
             streams_before,
         })
     }

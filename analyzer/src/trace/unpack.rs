@@ -1,34 +1,28 @@
-//! Inputs that were packed with gzip or zstd, recognised by their first bytes.
+//! Inputs that were packed with gzip or zstd, recognised by their first bytes, and unpacked as they are read.
 //!
-//! What comes out goes to a file without a name, so that memory does not grow with it. Where the packed bytes are damaged or
-//! cut short, what could be unpacked up to there counts.
+//! Where the packed bytes are damaged or cut short, what could be unpacked up to there counts.
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::{env, fmt};
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// What gzip files begin with.
 const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 /// What zstd frames begin with.
 const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+/// Bytes that tell what an input is packed with.
+pub(super) const MARK: usize = 4;
 
 /// Most bytes that an input may become, beside [`MAX_RATIO`].
 const MIN_UNPACKED: u64 = 64 << 20;
 /// Most bytes that one packed byte may become. Traces shrink to a tenth, pages of zeros to a thousandth.
 const MAX_RATIO: u64 = 1024;
 
-/// Bytes unpacked at a time.
-const STEP: usize = 1 << 16;
-
-/// Where unpacked bytes are.
-pub(super) enum Unpacked {
-    InFile(File),
-    InMemory(Vec<u8>),
-}
+/// Bytes in order.
+pub(super) type Bytes = Box<dyn Read + Send>;
 
 /// Why not all of an input could be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,85 +42,126 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Unpacks `bytes`, if they are packed. An error is one of the place for the result.
-pub(super) fn unpack(bytes: &[u8]) -> Option<io::Result<(Unpacked, Option<Broken>)>> {
-    if bytes.starts_with(GZIP) {
-        return Some(store(MultiGzDecoder::new(bytes), bytes.len()));
-    }
-    let frames = Zstd {
-        rest: bytes,
-        frame: None,
+/// Whether an input that begins so is packed.
+pub(super) fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(GZIP) || head.starts_with(ZSTD)
+}
+
+/// What is packed in `from`, which begins with `head`; `broken` is set if that has an end before its time.
+pub(super) fn unpack(from: Bytes, head: &[u8], broken: Arc<OnceLock<Broken>>) -> Bytes {
+    let read = Arc::new(AtomicU64::new(0));
+    let from = Counting {
+        from,
+        read: Arc::clone(&read),
     };
-    bytes.starts_with(ZSTD).then(|| store(frames, bytes.len()))
+    let unpacked: Bytes = if head.starts_with(GZIP) {
+        Box::new(MultiGzDecoder::new(from))
+    } else {
+        Box::new(Zstd {
+            rest: Some(BufReader::new(from)),
+            frame: None,
+        })
+    };
+    Box::new(Bounded {
+        unpacked,
+        given: 0,
+        read,
+        broken,
+    })
 }
 
-fn store(mut from: impl Read, packed: usize) -> io::Result<(Unpacked, Option<Broken>)> {
-    let most = MIN_UNPACKED.max(MAX_RATIO.saturating_mul(packed as u64));
-    let mut store =
-        nameless_file().map_or_else(|_| Unpacked::InMemory(Vec::new()), Unpacked::InFile);
-    let mut step = vec![0; STEP];
-    let mut stored = 0u64;
-    loop {
-        match from.read(&mut step) {
-            Ok(0) => return Ok((store, None)),
-            Ok(length) => {
-                stored += length as u64;
-                if stored > most {
-                    return Ok((store, Some(Broken::TooLarge)));
-                }
-                match &mut store {
-                    Unpacked::InFile(file) => file.write_all(&step[..length])?,
-                    Unpacked::InMemory(bytes) => bytes.extend_from_slice(&step[..length]),
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Ok((store, Some(Broken::Damaged))),
-        }
+/// Counts the packed bytes.
+struct Counting {
+    from: Bytes,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let length = self.from.read(to)?;
+        self.read.fetch_add(length as u64, Relaxed); // the same thread reads it
+        Ok(length)
     }
 }
 
-fn nameless_file() -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_TMPFILE)
-        .mode(0o600)
-        .open(env::temp_dir())
+/// Ends where the unpacked bytes do, for whatever reason.
+struct Bounded {
+    unpacked: Bytes,
+    given: u64,
+    read: Arc<AtomicU64>,
+    broken: Arc<OnceLock<Broken>>,
 }
 
-/// The frames of a zstd file, one after the other.
-struct Zstd<'b> {
-    rest: &'b [u8],
-    frame: Option<Box<StreamingDecoder<&'b [u8], ruzstd::decoding::FrameDecoder>>>,
-}
-
-impl Read for Zstd<'_> {
+impl Read for Bounded {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(frame) = &mut self.frame {
-                let length = frame.read(to)?;
-                if length > 0 {
+        if self.broken.get().is_some() {
+            return Ok(0);
+        }
+        let why = match self.unpacked.read(to) {
+            Ok(length) => {
+                self.given += length as u64;
+                let most = MAX_RATIO.saturating_mul(self.read.load(Relaxed));
+                if self.given <= most.max(MIN_UNPACKED) {
                     return Ok(length);
                 }
-                self.rest = frame.get_ref();
-                self.frame = None;
+                Broken::TooLarge
             }
-            if self.rest.is_empty() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(_) => Broken::Damaged,
+        };
+        let _ = self.broken.set(why); // it was not set before
+        Ok(0)
+    }
+}
+
+type Frame = StreamingDecoder<BufReader<Counting>, FrameDecoder>;
+
+/// The frames of a zstd file, one after the other: one of both is there.
+struct Zstd {
+    rest: Option<BufReader<Counting>>,
+    frame: Option<Box<Frame>>,
+}
+
+impl Read for Zstd {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(mut frame) = self.frame.take() {
+                let length = frame.read(to)?;
+                if length > 0 {
+                    self.frame = Some(frame);
+                    return Ok(length);
+                }
+                self.rest = Some(frame.into_inner());
+            }
+            let Some(mut rest) = self.rest.take() else {
+                return Ok(0);
+            };
+            if rest.fill_buf()?.is_empty() {
                 return Ok(0);
             }
-            match StreamingDecoder::new(self.rest) {
-                Ok(frame) => self.frame = Some(Box::new(frame)),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let header = 8;
-                    let skipped = usize::try_from(length).unwrap_or(usize::MAX);
-                    let next = self.rest.get(skipped.saturating_add(header)..);
-                    self.rest = next.ok_or(io::ErrorKind::UnexpectedEof)?;
+            if let Some(skipped) = skippable(rest.buffer()) {
+                let passed = io::copy(&mut rest.by_ref().take(skipped), &mut io::sink())?;
+                if passed < skipped {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
                 }
+                self.rest = Some(rest);
+                continue;
+            }
+            match StreamingDecoder::new(rest) {
+                Ok(frame) => self.frame = Some(Box::new(frame)),
                 Err(_) => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
     }
+}
+
+/// The length of the frame that `bytes` begin with, if it holds nothing for the reader.
+fn skippable(bytes: &[u8]) -> Option<u64> {
+    let header = bytes.first_chunk::<8>()?;
+    let [a, b, c, d, lengths @ ..] = *header;
+    let magic = u32::from_le_bytes([a, b, c, d]);
+    let length = u32::from_le_bytes(lengths);
+    (0x184D_2A50..=0x184D_2A5F)
+        .contains(&magic)
+        .then_some(8 + u64::from(length))
 }

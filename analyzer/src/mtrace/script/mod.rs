@@ -18,20 +18,20 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// A log, read as the script reads it.
-pub(super) struct Log(Option<Input>);
+pub(super) struct Log(Vec<u8>);
 
 impl Log {
     /// Opens `path`. The script takes a directory for an empty log.
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         match Input::open(path) {
-            Ok(input) => Ok(Self(Some(input))),
-            Err(TraceError::Empty { .. } | TraceError::Directory { .. }) => Ok(Self(None)),
+            Ok(input) => input.into_bytes().map(Self),
+            Err(TraceError::Directory { .. }) => Ok(Self(Vec::new())),
             Err(error) => Err(error),
         }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        self.0.as_ref().map_or(&[], Input::bytes)
+        &self.0
     }
 
     pub(super) fn findings(&self, blanks: Blanks) -> Findings<'_> {

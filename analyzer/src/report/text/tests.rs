@@ -1,4 +1,5 @@
 use super::{Ended, TextOptions, render, render_blocks, render_summary};
+use crate::report::usage::Usage;
 use crate::report::{
     Block, Doubt, Families, Fault, FaultKind, Frame, Inside, Leak, LiveBlocks, ModuleCount, Moment,
     Peak, PeakSite, Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals,
@@ -135,6 +136,7 @@ fn process() -> Process {
             leak(500, 1, stack(&[("timer_tick", "src/timer.c:734")])),
         ],
         errors: vec![double_free()],
+        usage: Usage::default(),
         temporaries: vec![Temporary {
             temporary: 120_433,
             allocations: 121_000,

@@ -1,0 +1,215 @@
+//! The part of a replay that needs the order of events and no address: which site a call is of, which halves of a realloc
+//! belong together, what is missing, and what control records say.
+
+use super::call::{Batch, Call, Gain, Kind};
+use super::code::Code;
+use super::control::Declaring;
+use super::numbers::Numbers;
+use super::threads::{OpenRealloc, Threads};
+use super::{Beginning, Counts, Ending};
+use crate::order::Event;
+use crate::sites::{Module, SiteId, SiteTable};
+use heapwire_format::{Family, Op, Record};
+use rustc_hash::FxHashMap;
+
+/// What the events of one process image come to, but for the heap.
+pub(crate) struct Events {
+    pub(super) is_late: bool,
+    writes_late: bool,
+    pub(super) numbers: Numbers,
+    pub(super) code: Code,
+    pub(super) threads: Threads,
+    pub(super) counts: Counts,
+    pub(super) ending: Ending,
+    pub(super) forked: Vec<u64>,
+    /// Calls that returned no memory, and the bytes they asked for, by site.
+    pub(super) failed: FxHashMap<SiteId, (u64, u64)>,
+    /// A module whose text has not all come yet.
+    pub(super) declaring: Option<Declaring>,
+    pub(super) last_clock: u64,
+}
+
+impl Events {
+    pub(super) fn new(beginning: &Beginning, numbers: Numbers, code: Code) -> Self {
+        Self {
+            is_late: beginning.is_late,
+            writes_late: beginning.writes_late,
+            numbers,
+            code,
+            threads: Threads::default(),
+            counts: Counts::default(),
+            ending: Ending::default(),
+            forked: Vec::new(),
+            failed: FxHashMap::default(),
+            declaring: None,
+            last_clock: 0,
+        }
+    }
+
+    /// An empty batch for the events to come, made of what an old one needed.
+    pub(crate) fn batch(&self, old: Batch) -> Batch {
+        let doubted_to = self.numbers.doubted_to;
+        old.begin(self.is_late, self.writes_late, doubted_to)
+    }
+
+    /// The site of a heap record, with the modules and stacks declared so far.
+    pub(crate) fn site(&mut self, record: &Record, sites: &mut SiteTable) -> SiteId {
+        self.code.site(record, sites)
+    }
+
+    /// Takes note of a module that events to come may name.
+    pub(crate) fn declare(&mut self, module: Module, sites: &mut SiteTable) {
+        self.code.load(module, sites);
+    }
+
+    /// Takes the next event; what it means for the heap goes into `batch`.
+    #[inline(always)]
+    pub(crate) fn apply(&mut self, event: &Event, sites: &mut SiteTable, batch: &mut Batch) {
+        self.numbers.note(event.number);
+        self.counts.records += 1;
+        let is_tick = event.clock > self.last_clock;
+        self.last_clock = self.last_clock.max(event.clock);
+        if self.declaring.is_some() && self.continue_text(event, sites) {
+            return;
+        }
+        self.ending.fault = None;
+        if event.record.op.is_heap() {
+            self.ending.is_exec = false;
+            batch.doubt(self.numbers.doubted_to);
+            if is_tick {
+                batch.tick(event.clock);
+            }
+            if event.record.ptr != 0 || event.record.op == Op::ALLOCATION_FAILED {
+                self.heap_event(event, sites, batch);
+            }
+        } else {
+            self.control_event(event, sites);
+        }
+    }
+
+    #[inline(always)]
+    fn heap_event(&mut self, event: &Event, sites: &mut SiteTable, batch: &mut Batch) {
+        let record = &event.record;
+        let call = Call {
+            address: record.ptr,
+            value: record.size,
+            clock: event.clock,
+            number: event.number,
+            partner: 0,
+            site: self.code.site(record, sites),
+            tid: event.tid,
+            position: batch.advance(),
+            kind: Kind::HandOut,
+            family: Family::from_flags(record.flags),
+        };
+        let counts = &mut self.counts;
+        match record.op {
+            Op::ALLOCATED => {
+                counts.allocations = counts.allocations.saturating_add(1);
+                self.hand_out(call, batch);
+            }
+            Op::RELEASED => {
+                counts.releases = counts.releases.saturating_add(1);
+                let value = self.threads.release(event.tid, call.address, event.number);
+                batch.push(Call {
+                    kind: Kind::Release,
+                    value,
+                    ..call
+                });
+            }
+            Op::REALLOC_OLD => {
+                let open = OpenRealloc {
+                    pc: record.pc,
+                    size: record.size,
+                    address: record.ptr,
+                    number: event.number,
+                };
+                self.threads.open(event.tid, open);
+                batch.push(Call {
+                    kind: Kind::Open,
+                    ..call
+                });
+            }
+            Op::REALLOC_NEW | Op::REALLOC_FAILED | Op::REALLOC_FREED => {
+                self.end_realloc(event, call, batch);
+            }
+            _ => self.fail(&call),
+        }
+    }
+
+    fn end_realloc(&mut self, event: &Event, call: Call, batch: &mut Batch) {
+        let size = event.record.size;
+        match event.record.op {
+            Op::REALLOC_NEW => {
+                self.counts.reallocations += 1;
+                self.close(event, call, Kind::Moved, size, batch);
+                self.hand_out(call, batch);
+            }
+            Op::REALLOC_FAILED => {
+                self.counts.failed_reallocations += 1;
+                self.fail(&call);
+                self.close(event, call, Kind::Failed, 0, batch);
+            }
+            _ => {
+                self.counts.releases = self.counts.releases.saturating_add(1);
+                let value = self.threads.release(event.tid, call.address, event.number);
+                if !self.close(event, call, Kind::Freed, value, batch) {
+                    batch.push(Call {
+                        kind: Kind::Freed,
+                        value,
+                        ..call
+                    });
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn hand_out(&mut self, call: Call, batch: &mut Batch) {
+        let size = call.value;
+        self.counts.allocated_bytes = self.counts.allocated_bytes.saturating_add(size);
+        self.threads
+            .hand_out(call.tid, call.address, call.number, size);
+        batch.gains.push(Gain {
+            position: call.position,
+            site: call.site,
+            size,
+            clock: call.clock,
+        });
+        batch.push(call);
+    }
+
+    /// Closes the realloc that `event` ends, if it was seen to begin.
+    fn close(
+        &mut self,
+        event: &Event,
+        call: Call,
+        kind: Kind,
+        value: u64,
+        batch: &mut Batch,
+    ) -> bool {
+        let record = &event.record;
+        let Some(open) = self
+            .threads
+            .close(event.tid, record.pc, record.size, event.number)
+        else {
+            return false;
+        };
+        batch.push(Call {
+            kind,
+            value,
+            address: open.address,
+            partner: open.number,
+            ..call
+        });
+        true
+    }
+
+    fn fail(&mut self, call: &Call) {
+        self.threads.note_call(call.tid, call.number);
+        self.counts.failed += 1;
+        let (calls, bytes) = self.failed.entry(call.site).or_default();
+        *calls += 1;
+        *bytes = bytes.saturating_add(call.value);
+    }
+}

@@ -1,0 +1,115 @@
+//! Traces that are read once: longer than what is held of them, with forks in the middle, and out of order.
+
+use super::made::{Made, warned};
+use crate::order::WINDOW;
+use crate::report::{Report, json};
+use crate::trace::Trace;
+use crate::{Options, analyze_trace};
+
+/// Records that lie further apart than any two that are looked at together.
+const FAR: u64 = 12 * WINDOW;
+
+fn from_pipe(bytes: Vec<u8>) -> Report {
+    let trace = Trace::of_stream(bytes).unwrap();
+    analyze_trace(trace, &Options::default()).unwrap()
+}
+
+fn from_file(bytes: Vec<u8>) -> Report {
+    super::made::report([bytes])
+}
+
+/// Blocks that come and go, of three threads.
+fn busy(made: &mut Made, records: u64) {
+    for round in 0..records / 2 {
+        made.by(100 + u32::try_from(round % 3).unwrap());
+        let address = 0x10_0000 + round % 1000 * 0x40;
+        made.malloc(address, 1 + round % 77, 0x10 + round % 5)
+            .free(address, 0x90);
+    }
+}
+
+#[test]
+fn a_pipe_gives_what_a_file_gives() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 7, 0x10);
+    busy(&mut made, FAR);
+    made.free(0x1000, 0x20).malloc(0x2000, 9, 0x10).end(0);
+    let bytes = made.bytes();
+    let report = from_pipe(bytes.clone());
+    assert_eq!(json::render(&report), json::render(&from_file(bytes)));
+    assert!(report.trace.complete);
+    let totals = report.processes[0].totals;
+    assert_eq!(totals.allocations, FAR / 2 + 2);
+    assert_eq!((totals.live_blocks, totals.live_bytes), (1, 9));
+    assert_eq!(totals.peak_bytes, 7 + 77);
+}
+
+#[test]
+fn a_child_inherits_though_nothing_announced_it() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(0x1000, 10, 0x10).malloc(0x2000, 20, 0x20);
+    busy(&mut parent, FAR);
+    let mut child = parent.child(0xB0);
+    child.free(0x1000, 0x30).malloc(0x3000, 7, 0x40);
+    parent.push(0x75, 0, [0xB0, 0, 0, 0]);
+    busy(&mut parent, FAR);
+    parent.free(0x1000, 0x31).free(0x2000, 0x32).end(0);
+    busy(&mut child, FAR);
+    child.end(0);
+    let (first, second) = (parent.bytes(), child.bytes());
+    for is_child_first in [false, true] {
+        let both = match is_child_first {
+            false => [&first[..], &second].concat(),
+            true => [&second[..], &first].concat(),
+        };
+        let report = from_pipe(both.clone());
+        assert_eq!(json::render(&report), json::render(&from_file(both)));
+        check_family(&report, is_child_first);
+    }
+}
+
+fn check_family(report: &Report, is_child_first: bool) {
+    let [of_parent, of_child] = &report.processes[..] else {
+        panic!("{} processes", report.processes.len());
+    };
+    let (of_parent, of_child) = if is_child_first {
+        (of_child, of_parent)
+    } else {
+        (of_parent, of_child)
+    };
+    assert_eq!(of_parent.totals.live_blocks, 0);
+    assert!(of_parent.errors.is_empty() && of_child.errors.is_empty());
+    let totals = of_child.totals;
+    assert_eq!((totals.inherited_blocks, totals.inherited_bytes), (1, 20));
+    assert_eq!((totals.live_blocks, totals.live_bytes), (1, 7));
+}
+
+#[test]
+fn what_comes_too_late_is_counted_and_taken() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 7, 0x10);
+    busy(&mut made, FAR);
+    made.end(0);
+    let mut frames = made.frames(100);
+    let moved = frames.remove(5);
+    let records = (moved.len() as u64 - 84) / 40;
+    let length = frames.len();
+    frames.insert(length - 1, moved);
+    let report = from_file(frames.concat());
+    assert_eq!(warned(&report, "late-records"), records);
+    assert_eq!(report.trace.lost_records, 0);
+    assert_eq!(report.trace.records, made.records.len() as u64);
+}
+
+#[test]
+fn a_copy_far_away_is_no_late_record() {
+    let mut made = Made::new(0xA0);
+    busy(&mut made, FAR);
+    made.end(0);
+    let mut frames = made.frames(100);
+    let whole = from_file(frames.concat());
+    frames.push(frames[5].clone());
+    let report = from_file(frames.concat());
+    assert_eq!(warned(&report, "late-records"), 0);
+    assert_eq!(report.processes[0].totals, whole.processes[0].totals);
+}

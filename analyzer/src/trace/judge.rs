@@ -1,0 +1,102 @@
+//! What a frame holds: looked at by itself, so that many can be looked at at once.
+
+use super::frames::{Found, Frame};
+use super::lanes;
+use super::source::{Holder, Place, Source};
+use heapwire_format::{FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind};
+
+/// A frame, and what it holds.
+pub(super) struct Judged {
+    pub(super) header: Header,
+    /// Input and offset.
+    pub(super) place: (u32, u64),
+    pub(super) content: Content,
+}
+
+pub(super) enum Content {
+    /// The frame is not whole.
+    Torn,
+    /// The sum of its payload is wrong.
+    Damaged,
+    /// This version does not know the kind.
+    Unknown,
+    /// There is nothing in it for the reader.
+    Skipped,
+    /// Records, and bytes that are not a whole record.
+    Records(Source, u64),
+    /// Lanes, their table, and whether that contradicts itself.
+    Lanes(Vec<Source>, Option<LanesTable>, bool),
+}
+
+impl Judged {
+    pub(super) fn of(found: Found) -> Self {
+        match found {
+            Found::Torn(header) => Self {
+                header,
+                place: (0, 0),
+                content: Content::Torn,
+            },
+            Found::Whole(frame) => Self {
+                header: frame.header,
+                place: (frame.input, frame.offset),
+                content: content(&frame),
+            },
+        }
+    }
+
+    /// Whether it says that the trace has another stream than `only`.
+    pub(super) fn is_of_several(&self, only: Option<u32>) -> bool {
+        let is_other =
+            self.header.stream != 0 && only.is_some_and(|only| self.header.stream != only);
+        match &self.content {
+            Content::Records(source, _) => is_other || source.has_fork,
+            Content::Lanes(lanes, ..) => is_other || lanes.iter().any(|lane| lane.has_fork),
+            _ => false,
+        }
+    }
+}
+
+fn content(frame: &Frame) -> Content {
+    let header = &frame.header;
+    if header.sum_kind == SumKind::Crc32 as u8
+        && header.kind != FrameKind::LANES
+        && crc32fast::hash(&frame.block[frame.payload()]) != header.payload_sum
+    {
+        return Content::Damaged;
+    }
+    match header.kind {
+        FrameKind::RECORDS => {
+            let source = Source::survey(place(frame));
+            let beyond = header.payload_length as usize % Record::SIZE;
+            Content::Records(source, beyond as u64)
+        }
+        FrameKind::LANES => {
+            let found = lanes::read(frame);
+            let lanes = found.places.into_iter().map(Source::survey);
+            Content::Lanes(lanes.collect(), found.table, found.is_damaged)
+        }
+        FrameKind::BLOB | FrameKind::PADDING | FrameKind::INDEX | FrameKind(128..) => {
+            Content::Skipped
+        }
+        _ => Content::Unknown,
+    }
+}
+
+fn place(frame: &Frame) -> Place {
+    let header = &frame.header;
+    Place {
+        block: frame.block.clone(),
+        at: frame.payload().start,
+        slots: header.payload_length / RECORD_SIZE,
+        reference: header.first,
+        clock: header.clock,
+        tid: header.tid,
+        is_mixed: header.flags & FLAG_MIXED != 0,
+        frame: (frame.input, frame.offset),
+        holder: Holder::Frame,
+        is_newer: header.version.1 > MINOR,
+    }
+}
+
+const RECORD_SIZE: u32 = 40;
+const _: () = assert!(RECORD_SIZE as usize == Record::SIZE);

@@ -1,0 +1,194 @@
+//! The sources of one stream, in the order of the input.
+
+use super::frames::{Found, Frames};
+use super::index::Run;
+use super::judge::{Content, Judged};
+use super::{Reading, Source, Trace, TraceError};
+use rayon::prelude::*;
+use std::mem;
+use std::vec::IntoIter;
+
+/// Where the sources of a stream come from.
+pub(crate) struct Supply {
+    /// Place among the streams.
+    pub(crate) stream: usize,
+    from: From,
+}
+
+enum From {
+    /// An input that is read once, and what was found in it and is not given out.
+    Alone(Frames, Vec<Found>),
+    /// Parts of stored inputs.
+    Runs(IntoIter<Run>, Option<Frames>),
+    End,
+}
+
+/// What came.
+pub(crate) enum Supplied {
+    Sources(Vec<Source>),
+    /// There are other streams: all that is left is indexed now. What comes next goes on where this one stopped.
+    Several,
+    End,
+}
+
+impl Trace {
+    /// The one stream that the trace seems to have. `None`: an index knows the streams.
+    pub(crate) fn alone(&mut self) -> Option<Supply> {
+        match mem::replace(&mut self.reading, Reading::Alone) {
+            Reading::Begun(frames, found) => Some(Supply {
+                stream: 0,
+                from: From::Alone(frames, found),
+            }),
+            other => {
+                self.reading = other;
+                None
+            }
+        }
+    }
+
+    /// The sources of an indexed stream.
+    pub(crate) fn supply(&self, stream: usize) -> Supply {
+        let from = match &self.reading {
+            Reading::Indexed(index) => From::Runs(index.runs(stream).into_iter(), None),
+            _ => From::End,
+        };
+        Supply { stream, from }
+    }
+
+    /// The next sources of a stream.
+    pub(crate) fn next_sources(&mut self, supply: &mut Supply) -> Result<Supplied, TraceError> {
+        loop {
+            let judged = match mem::replace(&mut supply.from, From::End) {
+                From::Alone(frames, found) => match self.next_alone(frames, found)? {
+                    Alone::Judged(frames, judged) => {
+                        supply.from = From::Alone(*frames, Vec::new());
+                        judged
+                    }
+                    Alone::Several => {
+                        supply.from = self.supply(supply.stream).from;
+                        return Ok(Supplied::Several);
+                    }
+                    Alone::End => return Ok(Supplied::End),
+                },
+                from @ From::Runs(..) => {
+                    supply.from = from;
+                    match self.next_of_runs(supply)? {
+                        Some(judged) => judged,
+                        None => return Ok(Supplied::End),
+                    }
+                }
+                From::End => return Ok(Supplied::End),
+            };
+            let mut sources = Vec::new();
+            for one in judged {
+                self.commit(one, &mut sources);
+            }
+            if !sources.is_empty() {
+                let sources = sources.into_iter().map(|(_, source)| source);
+                return Ok(Supplied::Sources(sources.collect()));
+            }
+        }
+    }
+
+    /// Sources as [`next_sources`](Self::next_sources) gives them, without counting what they show.
+    pub(crate) fn peek_sources(
+        &self,
+        supply: &mut Supply,
+    ) -> Result<Option<Vec<Source>>, TraceError> {
+        let judged = self.next_of_runs(supply)?;
+        Ok(judged.map(|judged| {
+            let sources = judged.into_iter().flat_map(|one| match one.content {
+                Content::Records(source, _) => vec![source],
+                Content::Lanes(lanes, ..) => lanes,
+                _ => Vec::new(),
+            });
+            sources.filter(Source::is_kept).collect()
+        }))
+    }
+
+    /// Has the rest of an input indexed, as if it held other streams.
+    pub(crate) fn expect_several(&mut self, supply: &mut Supply) -> Result<(), TraceError> {
+        if let From::Alone(frames, _) = mem::replace(&mut supply.from, From::End) {
+            self.index_rest(frames)?;
+            supply.from = self.supply(supply.stream).from;
+        }
+        Ok(())
+    }
+
+    fn index_rest(&mut self, frames: Frames) -> Result<(), TraceError> {
+        let rest = frames.set_aside(self.inputs[0].store());
+        let rest = rest.map_err(|error| self.failed(0, error))?;
+        self.index(vec![rest])
+    }
+
+    fn next_alone(
+        &mut self,
+        mut frames: Frames,
+        mut found: Vec<Found>,
+    ) -> Result<Alone, TraceError> {
+        if found.is_empty() {
+            let goes_on = frames.next_block(&mut found);
+            if !goes_on.map_err(|error| self.failed(0, error))? {
+                self.condition.absorb(frames.condition());
+                return Ok(Alone::End);
+            }
+        }
+        let judged = judge(found);
+        let only = self.streams.first().map(|stream| stream.tag);
+        let only = only.or_else(|| {
+            let mut tags = judged.iter().map(|one| one.header.stream);
+            tags.find(|tag| *tag != 0)
+        });
+        if judged.iter().any(|one| one.is_of_several(only)) {
+            frames.take_back();
+            self.index_rest(frames)?;
+            return Ok(Alone::Several);
+        }
+        Ok(Alone::Judged(Box::new(frames), judged))
+    }
+
+    fn next_of_runs(&self, supply: &mut Supply) -> Result<Option<Vec<Judged>>, TraceError> {
+        let From::Runs(runs, current) = &mut supply.from else {
+            return Ok(None);
+        };
+        let Reading::Indexed(index) = &self.reading else {
+            return Ok(None);
+        };
+        let tag = self.streams[supply.stream].tag;
+        loop {
+            let frames = match current {
+                Some(frames) => frames,
+                None => {
+                    let Some(run) = runs.next() else {
+                        return Ok(None);
+                    };
+                    current.insert(index.rests[run.rest].part(run.begin, run.end))
+                }
+            };
+            let mut found = Vec::new();
+            let goes_on = frames.next_block(&mut found);
+            if !goes_on.map_err(|error| self.failed(frames.input(), error))? {
+                *current = None;
+                continue;
+            }
+            found.retain(|one| matches!(one, Found::Whole(frame) if frame.header.stream == tag));
+            if !found.is_empty() {
+                return Ok(Some(judge(found)));
+            }
+        }
+    }
+}
+
+enum Alone {
+    Judged(Box<Frames>, Vec<Judged>),
+    Several,
+    End,
+}
+
+fn judge(found: Vec<Found>) -> Vec<Judged> {
+    found
+        .into_par_iter()
+        .with_min_len(4)
+        .map(Judged::of)
+        .collect()
+}
