@@ -1,9 +1,9 @@
 //! Lines as addr2line of binutils prints them, for output that has to be the same.
 
-use super::dwarf::Store;
-use super::file::MappedFile;
+use super::dwarf;
+use super::file::{MappedFile, first_code};
 use super::search::Search;
-use super::{Module, Options, locate, module};
+use super::{Module, Options, locate, sections};
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::path::Path;
 
@@ -22,12 +22,19 @@ pub fn binutils_lines(file: &Path, addresses: &[u64], options: &Options) -> Vec<
     let Some(main) = &files.module else {
         return vec![None; addresses.len()];
     };
-    let store = Store::new(&main.elf());
-    let debug_info = module::debug_info(&files, &search, &store, &mut Vec::new());
+    let debug_info = files.with_debug_info().and_then(|file| {
+        let supplementary = files.supplementary.as_ref();
+        sections::Sections::load(file, supplementary, files.package.as_ref()).ok()
+    });
+    let rows = debug_info.map(|debug_info| {
+        let first_code = first_code(&main.elf());
+        dwarf::rows(&debug_info, &search, first_code, addresses)
+    });
+    let mut rows = rows.unwrap_or_default().into_iter();
     let sections = Sections::of(main);
-    let line = |address: u64| {
+    let mut line = |address: u64| {
+        let row = rows.next().flatten();
         sections.holding(address)?;
-        let row = debug_info.as_ref().and_then(|it| it.row(address).ok()?);
         let Some(row) = row.filter(|row| row.line.is_some() || row.file.is_some()) else {
             return sections.file_of_symbol(address);
         };

@@ -1,13 +1,16 @@
 //! Functions, inlined functions and lines from DWARF.
 
-use super::file::{MappedFile, first_code, section};
-use super::reader::{Addresses, LimitedReader, Limits};
+use super::file::MappedFile;
+use super::parts;
+use super::reader::{LimitedReader, Limits};
 use super::search::Search;
+use super::sections::{Loader, Sections};
 use super::{Rule, UsedFile};
 use addr2line::{Context, LookupResult, SplitDwarfLoad};
-use gimli::{Dwarf, DwarfPackage, Reader as _, RunTimeEndian};
-use object::Object;
+use gimli::{Dwarf, DwarfPackage, Reader as _};
+use rayon::prelude::*;
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,65 +22,16 @@ const BYTES_PER_ADDRESS: usize = 4096;
 /// Functions inlined into each other at one address; honest ones are a few dozen.
 const MAX_FRAMES: usize = 256;
 
+/// Functions that were folded into one; more are not looked at.
+const MAX_FOLDED: usize = 64;
+
+/// Entries that are followed from a function to where it is declared.
+const MAX_ORIGINS: usize = 4;
+
 type Reader<'data> = LimitedReader<'data>;
 
-/// What everything borrowed from files lives in while one module is looked up.
-pub(super) struct Store {
-    files: Arena<MappedFile>,
-    /// Sections that are compressed in their file.
-    pub(super) uncompressed: Arena<Vec<u8>>,
-    limits: Limits,
-    /// Sections that were needed and could not be read, a sentence each.
-    unreadable: RefCell<BTreeSet<String>>,
-}
-
-impl Store {
-    /// A store for a module whose code is that of `elf`.
-    pub(super) fn new(elf: &object::File<'_>) -> Self {
-        Self {
-            files: Arena::new(),
-            uncompressed: Arena::new(),
-            limits: Limits::new(first_code(elf)),
-            unreadable: RefCell::default(),
-        }
-    }
-
-    /// A section of `file`, empty if there is none of this name.
-    ///
-    /// One that cannot be read is noted and counts as empty: what the others say can still be used. Never fails;
-    /// `gimli` wants a `Result`.
-    fn section<'data>(
-        &'data self,
-        file: &'data MappedFile,
-        name: Option<&str>,
-        id: gimli::SectionId,
-    ) -> Result<Reader<'data>, gimli::Error> {
-        let elf = file.elf();
-        let bytes = name.map_or(Ok(&[][..]), |name| section(&elf, name, &self.uncompressed));
-        let bytes = bytes.unwrap_or_else(|reason| {
-            let path = file.path().display();
-            self.unreadable
-                .borrow_mut()
-                .insert(format!("a section of {path} cannot be read: {reason}"));
-            &[]
-        });
-        self.limits.allow_for(bytes.len());
-        let endian = if elf.is_little_endian() {
-            RunTimeEndian::Little
-        } else {
-            RunTimeEndian::Big
-        };
-        Ok(LimitedReader::new(
-            bytes,
-            endian,
-            Addresses::of(id),
-            &self.limits,
-        ))
-    }
-}
-
 /// A frame as DWARF has it: names are raw, paths neither normalised nor mapped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Frame {
     pub(super) function: Option<String>,
     pub(super) file: Option<String>,
@@ -94,56 +48,203 @@ pub(super) struct Row {
     pub(super) discriminator: u64,
 }
 
-/// The debug information of one module.
-pub(super) struct DebugInfo<'data> {
-    context: Context<Reader<'data>>,
-    package: Option<DwarfPackage<Reader<'data>>>,
-    store: &'data Store,
-    search: &'data Search,
-    /// The file that the sections are from, for finding those it names.
-    file: &'data MappedFile,
+/// The frames at addresses of one module, and what was found out on the way.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// For each address, innermost first; none where there is no information about it.
+    pub(super) frames: Vec<Vec<Frame>>,
     /// Files of split units that were read, by the units' ids.
-    split: RefCell<BTreeMap<u64, PathBuf>>,
+    split: BTreeMap<u64, PathBuf>,
     /// Split units that were named but not found.
-    missing: RefCell<BTreeSet<String>>,
+    missing: BTreeSet<String>,
+    /// Sections that were needed and could not be read, a sentence each.
+    unreadable: BTreeSet<String>,
+    /// The first address whose information is damaged, and how.
+    damage: Option<(usize, gimli::Error)>,
+    is_exhausted: bool,
 }
 
+/// Looks up `addresses`, which must ascend; the lowest address of code is `first_code`, and those addresses are `shared` whose
+/// function begins where another one does.
+///
+/// # Errors
+///
+/// The index of units is damaged.
+pub(super) fn look_up(
+    sections: &Sections<'_>,
+    search: &Search,
+    first_code: u64,
+    addresses: &[u64],
+    shared: &[bool],
+) -> Result<Looked, gimli::Error> {
+    let parts = {
+        let limits = Limits::new(first_code);
+        limits.allow_for(sections.bytes());
+        parts::of(&sections.dwarf(&limits), addresses)
+    };
+    let looked: Vec<Looked> = parts
+        .par_iter()
+        .map(|part| {
+            let store = Store::new(first_code);
+            let debug_info = DebugInfo::new(sections, search, &store)?;
+            Ok(debug_info.look_up(part, addresses, shared))
+        })
+        .collect::<Result<_, gimli::Error>>()?;
+    let mut all = Looked {
+        frames: vec![Vec::new(); addresses.len()],
+        unreadable: sections.unreadable().clone(),
+        ..Looked::default()
+    };
+    for (part, looked) in parts.iter().zip(looked) {
+        all.add(part, looked);
+    }
+    Ok(all)
+}
+
+/// The rows of the line table that hold `addresses`; `None` where there is none that can be read.
+pub(super) fn rows(
+    sections: &Sections<'_>,
+    search: &Search,
+    first_code: u64,
+    addresses: &[u64],
+) -> Vec<Option<Row>> {
+    let store = Store::new(first_code);
+    let debug_info = DebugInfo::new(sections, search, &store).ok();
+    let row = |address: &u64| debug_info.as_ref()?.row(*address).ok()?;
+    addresses.iter().map(row).collect()
+}
+
+impl Looked {
+    /// Takes over what was looked up for the addresses at these indices.
+    fn add(&mut self, indices: &[usize], part: Self) {
+        for (&index, frames) in indices.iter().zip(part.frames) {
+            self.frames[index] = frames;
+        }
+        self.split.extend(part.split);
+        self.missing.extend(part.missing);
+        self.unreadable.extend(part.unreadable);
+        let damage = [self.damage, part.damage];
+        self.damage = damage.into_iter().flatten().min_by_key(|(index, _)| *index);
+        self.is_exhausted |= part.is_exhausted;
+    }
+
+    /// The files of split units that were read.
+    pub(super) fn split_files(&self) -> impl Iterator<Item = UsedFile> + '_ {
+        self.split.iter().map(|(id, path)| UsedFile {
+            path: path.clone(),
+            rule: Rule::SplitUnit(*id),
+        })
+    }
+
+    /// What the reader of a report must know.
+    pub(super) fn notes(&self, file: &MappedFile) -> Vec<String> {
+        let mut notes: Vec<String> = self.unreadable.iter().cloned().collect();
+        let path = file.path().display();
+        if let Some(first) = self.missing.first() {
+            let count = self.missing.len();
+            notes.push(format!(
+                "{count} files with split debug information were not found, such as {first}"
+            ));
+        }
+        if self.is_exhausted {
+            notes.push(format!(
+                "debug information in {path} takes too long to read and was used in part"
+            ));
+        } else if let Some((_, error)) = self.damage {
+            notes.push(format!(
+                "debug information in {path} is damaged and was used in part: {error}"
+            ));
+        }
+        notes
+    }
+}
+
+/// What everything borrowed from split units lives in while one part is looked up.
+struct Store {
+    files: Arena<MappedFile>,
+    /// Sections that are compressed in their file.
+    uncompressed: Arena<Vec<u8>>,
+    limits: Limits,
+}
+
+impl Store {
+    fn new(first_code: u64) -> Self {
+        Self {
+            files: Arena::new(),
+            uncompressed: Arena::new(),
+            limits: Limits::new(first_code),
+        }
+    }
+}
+
+/// The debug information of one module, as one thread reads it.
+struct DebugInfo<'data> {
+    context: Context<Reader<'data>>,
+    package: Option<DwarfPackage<Reader<'data>>>,
+    sections: &'data Sections<'data>,
+    search: &'data Search,
+    store: &'data Store,
+    looked: RefCell<Looked>,
+    /// The line table of each unit that was looked at for functions folded into one.
+    sequences: RefCell<BTreeMap<UnitKey, Option<Sequences<'data>>>>,
+}
+
+/// A unit's offset, and the id of its split part.
+type UnitKey = (gimli::UnitSectionOffset, Option<u64>);
+
+/// A line table and where its sequences are.
+type Sequences<'data> = (
+    gimli::CompleteLineProgram<Reader<'data>>,
+    Vec<gimli::LineSequence<Reader<'data>>>,
+);
+
 impl<'data> DebugInfo<'data> {
-    /// Indexes the units of `file`, whose shared part is in `supplementary` if there is one.
+    /// Indexes the units.
     ///
     /// # Errors
     ///
     /// The index of units is damaged.
-    pub(super) fn new(
-        file: &'data MappedFile,
-        supplementary: Option<&'data MappedFile>,
-        package: Option<&'data MappedFile>,
+    fn new(
+        sections: &'data Sections<'data>,
         search: &'data Search,
         store: &'data Store,
     ) -> Result<Self, gimli::Error> {
-        let mut dwarf = Dwarf::load(|id| store.section(file, Some(id.name()), id))?;
-        if let Some(supplementary) = supplementary {
-            dwarf.load_sup(|id| store.section(supplementary, Some(id.name()), id))?;
-        }
+        store.limits.allow_for(sections.bytes());
+        let mut dwarf = sections.dwarf(&store.limits);
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         let context = Context::from_dwarf(dwarf)?;
         store.limits.enter_functions();
-        let package = package.and_then(|package| {
-            let section = |id: gimli::SectionId| store.section(package, id.dwo_name(), id);
-            let empty = store
-                .section(package, None, gimli::SectionId::DebugInfo)
-                .ok()?;
-            DwarfPackage::load(section, empty).ok()
-        });
         Ok(Self {
             context,
-            package,
-            store,
+            package: sections.package(&store.limits),
+            sections,
             search,
-            file,
-            split: RefCell::default(),
-            missing: RefCell::default(),
+            store,
+            looked: RefCell::default(),
+            sequences: RefCell::default(),
         })
+    }
+
+    /// Looks up those of `addresses` that have these indices.
+    fn look_up(self, indices: &[usize], addresses: &[u64], shared: &[bool]) -> Looked {
+        let mut damage = None;
+        let frames = indices
+            .iter()
+            .map(|&index| {
+                let is_shared = shared.get(index).is_some_and(|it| *it);
+                self.frames(addresses[index], is_shared)
+                    .unwrap_or_else(|error| {
+                        damage.get_or_insert((index, error));
+                        Vec::new()
+                    })
+            })
+            .collect();
+        Looked {
+            frames,
+            damage,
+            is_exhausted: self.store.limits.are_exhausted(),
+            ..self.looked.into_inner()
+        }
     }
 
     /// The frames at `address`, innermost first; none where there is no information about it.
@@ -151,7 +252,7 @@ impl<'data> DebugInfo<'data> {
     /// # Errors
     ///
     /// The information about this address is damaged.
-    pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
+    fn frames(&self, address: u64, is_shared: bool) -> Result<Vec<Frame>, gimli::Error> {
         if address == u64::MAX {
             return Ok(Vec::new()); // no range can end behind it
         }
@@ -166,6 +267,7 @@ impl<'data> DebugInfo<'data> {
             };
         };
         let mut frames = Vec::new();
+        let mut function_entry = None;
         while let Some(frame) = found.next()?
             && frames.len() < MAX_FRAMES
         {
@@ -173,6 +275,7 @@ impl<'data> DebugInfo<'data> {
                 Some(function) => Some(function.raw_name()?.into_owned()),
                 None => None,
             };
+            function_entry = frame.dw_die_offset;
             let location = frame.location.as_ref();
             frames.push(Frame {
                 function,
@@ -183,7 +286,81 @@ impl<'data> DebugInfo<'data> {
                 column: location.and_then(|location| location.column),
             });
         }
+        if is_shared
+            && let (Some(entry), Some(innermost)) = (function_entry, frames.first_mut())
+            && let Some(line) = self.own_line(address, entry)?
+        {
+            innermost.line = Some(line);
+            innermost.column = None;
+        }
         Ok(frames)
+    }
+
+    /// The line of `address` in the function of `entry`, where others were folded into it: the table then has several
+    /// sequences of rows for the same addresses, of which any would be taken. `None` where there is only one.
+    fn own_line(
+        &self,
+        address: u64,
+        entry: gimli::UnitOffset,
+    ) -> Result<Option<u32>, gimli::Error> {
+        let Some(unit) = self.unit(address) else {
+            return Ok(None);
+        };
+        let mut cache = self.sequences.borrow_mut();
+        let key = (unit.header.offset(), unit.dwo_id.map(|id| id.0));
+        let known = match cache.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let program = unit.line_program.clone();
+                let found = program.map(gimli::IncompleteLineProgram::sequences);
+                place.insert(found.transpose()?)
+            }
+        };
+        let Some((program, sequences)) = known else {
+            return Ok(None);
+        };
+        let around = sequences
+            .iter()
+            .filter(|sequence| (sequence.start..sequence.end).contains(&address));
+        let around: Vec<_> = around.take(MAX_FOLDED).collect();
+        if around.len() < 2 {
+            return Ok(None);
+        }
+        let Some(declared) = declared_line(&unit, entry) else {
+            return Ok(None);
+        };
+        let mut nearest = None;
+        for sequence in around {
+            let (mut first, mut line) = (None, None);
+            let mut rows = program.resume_from(sequence);
+            while let Some((_, row)) = rows.next_row()? {
+                if row.address() > address {
+                    break;
+                }
+                first = first.or(row.line());
+                line = row.line();
+            }
+            if let (Some(first), Some(line)) = (first, line)
+                && let Some(distance) = first.get().checked_sub(declared)
+                && nearest.is_none_or(|(least, _)| distance < least)
+            {
+                nearest = Some((distance, line));
+            }
+        }
+        Ok(nearest.and_then(|(_, line)| u32::try_from(line.get()).ok()))
+    }
+
+    /// The unit that `address` lies in.
+    fn unit(&self, address: u64) -> Option<gimli::UnitRef<'_, Reader<'data>>> {
+        let mut lookup = self.context.find_dwarf_and_unit(address);
+        loop {
+            lookup = match lookup {
+                LookupResult::Output(unit) => return unit,
+                LookupResult::Load { load, continuation } => {
+                    addr2line::LookupContinuation::resume(continuation, self.split_unit(&load))
+                }
+            };
+        }
     }
 
     /// The row that holds `address`; `None` where there is none.
@@ -191,17 +368,9 @@ impl<'data> DebugInfo<'data> {
     /// # Errors
     ///
     /// The information about this address is damaged.
-    pub(super) fn row(&self, address: u64) -> Result<Option<Row>, gimli::Error> {
+    fn row(&self, address: u64) -> Result<Option<Row>, gimli::Error> {
         self.store.limits.allow_for(BYTES_PER_ADDRESS);
-        let mut lookup = self.context.find_dwarf_and_unit(address);
-        let unit = loop {
-            lookup = match lookup {
-                LookupResult::Output(unit) => break unit,
-                LookupResult::Load { load, continuation } => {
-                    addr2line::LookupContinuation::resume(continuation, self.split_unit(&load))
-                }
-            };
-        };
+        let unit = self.unit(address);
         let program = unit.and_then(|unit| Some((unit, unit.line_program.clone()?)));
         let Some((unit, mut program)) = program else {
             return Ok(None);
@@ -231,41 +400,6 @@ impl<'data> DebugInfo<'data> {
         Ok(None)
     }
 
-    /// The files of split units that were read so far.
-    pub(super) fn split_files(&self) -> Vec<UsedFile> {
-        let split = self.split.borrow();
-        let used = split.iter().map(|(id, path)| UsedFile {
-            path: path.clone(),
-            rule: Rule::SplitUnit(*id),
-        });
-        used.collect()
-    }
-
-    /// What the reader of a report must know about the look-ups so far.
-    ///
-    /// `damage` is the first error among them.
-    pub(super) fn notes(&self, damage: Option<gimli::Error>) -> Vec<String> {
-        let mut notes: Vec<String> = self.store.unreadable.borrow().iter().cloned().collect();
-        let path = self.file.path().display();
-        let missing = self.missing.borrow();
-        if let Some(first) = missing.first() {
-            let count = missing.len();
-            notes.push(format!(
-                "{count} files with split debug information were not found, such as {first}"
-            ));
-        }
-        if self.store.limits.are_exhausted() {
-            notes.push(format!(
-                "debug information in {path} takes too long to read and was used in part"
-            ));
-        } else if let Some(error) = damage {
-            notes.push(format!(
-                "debug information in {path} is damaged and was used in part: {error}"
-            ));
-        }
-        notes
-    }
-
     /// The rest of a unit that was split off into a `.dwo` file or a package of them.
     fn split_unit(
         &self,
@@ -284,11 +418,11 @@ impl<'data> DebugInfo<'data> {
         let directory = text(&load.comp_dir).unwrap_or_default();
         let unit = self
             .search
-            .split_files(load.dwo_id.0, &directory, &name, self.file.path())
+            .split_files(load.dwo_id.0, &directory, &name, self.sections.file.path())
             .into_iter()
             .find_map(|path| self.open_split(&path, load));
         if unit.is_none() {
-            self.missing.borrow_mut().insert(name);
+            self.looked.borrow_mut().missing.insert(name);
         }
         unit
     }
@@ -299,17 +433,21 @@ impl<'data> DebugInfo<'data> {
         load: &SplitDwarfLoad<Reader<'data>>,
     ) -> Option<Arc<Dwarf<Reader<'data>>>> {
         let file = self.store.files.alloc(MappedFile::open(path).ok()?);
-        let section = |id: gimli::SectionId| self.store.section(file, id.dwo_name(), id);
-        let mut dwarf = Dwarf::load(section).ok()?;
+        let mut loader = Loader::default();
+        let mut dwarf = Dwarf::load(|id| {
+            let section = loader.load(file, id.dwo_name(), id)?;
+            Ok::<_, gimli::Error>(section.kept_in(&self.store.uncompressed, &self.store.limits))
+        })
+        .ok()?;
         let header = dwarf.units().next().ok()??;
         let unit = dwarf.unit(header).ok()?;
         if unit.dwo_id != Some(load.dwo_id) {
             return None;
         }
         dwarf.make_dwo(&load.parent);
-        self.split
-            .borrow_mut()
-            .insert(load.dwo_id.0, path.to_owned());
+        let mut looked = self.looked.borrow_mut();
+        looked.unreadable.extend(loader.unreadable);
+        looked.split.insert(load.dwo_id.0, path.to_owned());
         Some(Arc::new(dwarf))
     }
 }
@@ -352,4 +490,25 @@ fn source_file<'data>(
         path = format!("{part}/{path}");
     }
     Ok(Some(path))
+}
+
+/// The line in which the function of this entry is declared.
+fn declared_line(
+    unit: &gimli::UnitRef<'_, Reader<'_>>,
+    mut entry: gimli::UnitOffset,
+) -> Option<u64> {
+    for _ in 0..MAX_ORIGINS {
+        let attributes = unit.entry(entry).ok()?;
+        if let Some(line) = attributes.attr_value(gimli::DW_AT_decl_line) {
+            return line.udata_value();
+        }
+        let origin = attributes
+            .attr_value(gimli::DW_AT_abstract_origin)
+            .or_else(|| attributes.attr_value(gimli::DW_AT_specification));
+        let Some(gimli::AttributeValue::UnitRef(origin)) = origin else {
+            return None;
+        };
+        entry = origin;
+    }
+    None
 }

@@ -2,6 +2,7 @@
 
 use memmap2::Mmap;
 use object::{Object, ObjectSection, SectionFlags, elf};
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{Cursor, Read};
 use std::num::NonZeroUsize;
@@ -120,26 +121,21 @@ pub(super) fn is_code(section: &object::Section<'_, '_>) -> bool {
 pub(super) fn section<'data>(
     elf: &object::File<'data>,
     name: &str,
-    uncompressed: &'data Arena<Vec<u8>>,
-) -> Result<&'data [u8], String> {
+) -> Result<Cow<'data, [u8]>, String> {
     let Some(section) = elf.section_by_name(name) else {
-        return Ok(&[]);
+        return Ok(Cow::default());
     };
     if is_empty_here(&section) {
-        return Ok(&[]);
+        return Ok(Cow::default());
     }
     let reason = |error: object::Error| format!("{name}: {error}");
     let compressed = section.compressed_data().map_err(reason)?;
-    if compressed.format == object::CompressionFormat::None {
-        return Ok(compressed.data);
-    }
     let most = MIN_UNCOMPRESSED.max(MAX_RATIO.saturating_mul(compressed.data.len() as u64));
-    if compressed.uncompressed_size > most {
+    if compressed.format != object::CompressionFormat::None && compressed.uncompressed_size > most {
         let size = compressed.uncompressed_size;
         return Err(format!("{name} would have {size} bytes uncompressed"));
     }
-    let bytes = compressed.decompress().map_err(reason)?;
-    Ok(uncompressed.alloc(bytes.into_owned()))
+    compressed.decompress().map_err(reason)
 }
 
 /// The symbol tables that distributions leave in a stripped file, packed with xz into `.gnu_debugdata`

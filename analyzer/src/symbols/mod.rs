@@ -13,9 +13,11 @@ mod locate;
 mod module;
 mod names;
 pub(crate) mod pack;
+mod parts;
 mod path;
 mod reader;
 mod search;
+mod sections;
 mod sysroot;
 mod table;
 

@@ -1,12 +1,14 @@
 //! Looks up the addresses of one module.
 
-use super::dwarf::{DebugInfo, Frame, Store};
-use super::file::{self, MappedFile};
+use super::dwarf::{self, Frame, Looked};
+use super::file::{self, first_code};
 use super::locate::{self, Files};
 use super::names::{self, Names};
 use super::search::Search;
+use super::sections::Sections;
 use super::table::{Symbol, SymbolTable};
 use super::{Located, Module, Options, Resolved, Source, path};
+use typed_arena::Arena;
 
 /// The frames at each of `addresses`, which must ascend.
 pub(super) fn resolve(
@@ -17,36 +19,31 @@ pub(super) fn resolve(
 ) -> Resolved {
     let mut files = locate::find(module, search);
     let Some(main) = files.module.as_ref().or(files.debug.as_ref()) else {
-        return Resolved {
-            addresses: vec![Vec::new(); addresses.len()],
-            found: if files.is_rebuilt {
-                Source::BuildIdMismatch
-            } else {
-                Source::Missing
-            },
-            files: files.used,
-            notes: files.notes,
-        };
+        return nothing(files, addresses.len());
     };
-    let store = Store::new(&main.elf());
     let mut notes = std::mem::take(&mut files.notes);
     let mut used = std::mem::take(&mut files.used);
-    let debug_info = debug_info(&files, search, &store, &mut notes);
-    let mut table = symbol_table(&files, &store, &mut notes);
+    let uncompressed = Arena::new();
+    let mut table = symbol_table(&files, &uncompressed, &mut notes);
     let symbols = table.look_up(addresses);
-    let mut damage = None;
-    let frames: Vec<Vec<Frame>> = addresses
+    let shared: Vec<bool> = symbols
         .iter()
-        .zip(symbols)
-        .map(|(&address, symbol)| {
-            let frames = match &debug_info {
-                Some(debug_info) => debug_info.frames(address).unwrap_or_else(|error| {
-                    damage.get_or_insert(error);
-                    Vec::new()
-                }),
-                None => Vec::new(),
-            };
-            with_symbol(frames, symbol.as_ref())
+        .map(|symbol| symbol.as_ref().is_some_and(Symbol::is_shared))
+        .collect();
+    let first_code = first_code(&main.elf());
+    let mut looked = look_up(&files, search, first_code, (addresses, &shared), &mut notes);
+    let in_debug_info = looked.as_mut();
+    let mut in_debug_info =
+        in_debug_info.map_or_else(Vec::new, |looked| std::mem::take(&mut looked.frames));
+    let frames: Vec<Vec<Frame>> = symbols
+        .iter()
+        .enumerate()
+        .map(|(index, symbol)| {
+            let known = in_debug_info.get_mut(index);
+            with_symbol(
+                known.map(std::mem::take).unwrap_or_default(),
+                symbol.as_ref(),
+            )
         })
         .collect();
     let raw = frames.iter().flatten();
@@ -54,16 +51,16 @@ pub(super) fn resolve(
         raw.filter_map(|frame| frame.function.as_deref()),
         options.demangle,
     );
-    if let Some(debug_info) = &debug_info {
-        notes.extend(debug_info.notes(damage));
-        used.extend(debug_info.split_files());
+    if let (Some(looked), Some(file)) = (&looked, files.with_debug_info()) {
+        notes.extend(looked.notes(file));
+        used.extend(looked.split_files());
     }
     Resolved {
         addresses: frames
             .into_iter()
             .map(|frames| located(frames, &names, options))
             .collect(),
-        found: match (&debug_info, table.is_empty()) {
+        found: match (&looked, table.is_empty()) {
             (Some(_), _) => Source::DebugInfo,
             (None, false) => Source::SymbolsOnly,
             (None, true) => Source::NoSymbols,
@@ -73,17 +70,34 @@ pub(super) fn resolve(
     }
 }
 
-/// The debug information of a module, if it has some that can be read.
-pub(super) fn debug_info<'data>(
-    files: &'data Files,
-    search: &'data Search,
-    store: &'data Store,
+/// The result where no file can be used.
+fn nothing(files: Files, addresses: usize) -> Resolved {
+    Resolved {
+        addresses: vec![Vec::new(); addresses],
+        found: if files.is_rebuilt {
+            Source::BuildIdMismatch
+        } else {
+            Source::Missing
+        },
+        files: files.used,
+        notes: files.notes,
+    }
+}
+
+/// What debug information says of the addresses, if there is some that can be read.
+fn look_up(
+    files: &Files,
+    search: &Search,
+    first_code: u64,
+    (addresses, shared): (&[u64], &[bool]),
     notes: &mut Vec<String>,
-) -> Option<DebugInfo<'data>> {
-    let file: &MappedFile = files.with_debug_info()?;
-    let supplementary = files.supplementary.as_ref();
-    match DebugInfo::new(file, supplementary, files.package.as_ref(), search, store) {
-        Ok(debug_info) => Some(debug_info),
+) -> Option<Looked> {
+    let file = files.with_debug_info()?;
+    let sections = Sections::load(file, files.supplementary.as_ref(), files.package.as_ref());
+    let looked = sections
+        .and_then(|sections| dwarf::look_up(&sections, search, first_code, addresses, shared));
+    match looked {
+        Ok(looked) => Some(looked),
         Err(error) => {
             let path = file.path().display();
             notes.push(format!(
@@ -97,14 +111,14 @@ pub(super) fn debug_info<'data>(
 /// The symbol tables of a module.
 fn symbol_table<'data>(
     files: &'data Files,
-    store: &'data Store,
+    uncompressed: &'data Arena<Vec<u8>>,
     notes: &mut Vec<String>,
 ) -> SymbolTable<'data> {
     let mut table = SymbolTable::default();
     for file in [&files.debug, &files.module].into_iter().flatten() {
         let elf = file.elf();
         table.add(&elf);
-        match file::packed_symbols(&elf, &store.uncompressed) {
+        match file::packed_symbols(&elf, uncompressed) {
             Some(Ok(packed)) => table.add(&packed),
             Some(Err(reason)) => {
                 let path = file.path().display();

@@ -14,10 +14,10 @@ const MAX_STACK: usize = super::STACK / 8;
 const MAX_TEXT: usize = 64 * 1024;
 
 /// Reads allowed whatever the size of the sections.
-const MIN_READS: u64 = 1 << 25;
+const MIN_READS: u64 = 1 << 24;
 
 /// Reads allowed for a byte of the sections. Looking up every function was measured to need less than one.
-const READS_PER_BYTE: u64 = 4;
+const READS_PER_BYTE: u64 = 2;
 
 /// What is left of the reads, stack and addresses that one module's debug information may use.
 ///
@@ -236,6 +236,46 @@ impl Reader for LimitedReader<'_> {
     fn read_u8(&mut self) -> Result<u8> {
         self.charge(1)?;
         self.slice.read_u8()
+    }
+
+    // These would work without: by bytes, each with its charge.
+
+    #[inline]
+    fn read_uleb128(&mut self) -> Result<u64> {
+        self.charge(1)?;
+        self.slice.read_uleb128()
+    }
+
+    #[inline]
+    fn read_uleb128_u32(&mut self) -> Result<u32> {
+        self.charge(1)?;
+        self.slice.read_uleb128_u32()
+    }
+
+    #[inline]
+    fn read_uleb128_u16(&mut self) -> Result<u16> {
+        self.charge(1)?;
+        self.slice.read_uleb128_u16()
+    }
+
+    #[inline]
+    fn read_sleb128(&mut self) -> Result<i64> {
+        self.charge(1)?;
+        self.slice.read_sleb128()
+    }
+
+    #[inline]
+    fn skip_leb128(&mut self) -> Result<()> {
+        let before = self.slice.len();
+        self.slice.skip_leb128()?;
+        self.charge(1 + (before - self.slice.len()) / 16)
+    }
+
+    #[inline]
+    fn read_null_terminated_slice(&mut self) -> Result<Self> {
+        let slice = self.slice.read_null_terminated_slice()?;
+        self.charge(1 + slice.len() / 16)?;
+        Ok(Self { slice, ..*self })
     }
 
     fn read_address(&mut self, address_size: u8) -> Result<u64> {

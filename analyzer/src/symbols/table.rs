@@ -18,6 +18,8 @@ pub(super) struct Symbol<'data> {
     is_sized: bool,
     /// Which of several names for the same function to show; lower is better.
     rank: u8,
+    /// Another one begins at the same address.
+    is_shared: bool,
     section: SectionIndex,
     name: &'data [u8],
 }
@@ -26,6 +28,11 @@ impl<'data> Symbol<'data> {
     /// The name as the table has it.
     pub(super) fn name(&self) -> Cow<'data, str> {
         String::from_utf8_lossy(self.name)
+    }
+
+    /// Whether a symbol of another name begins at the same address.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// What decides between symbols that hold the same address: a size, then the innermost, then the better name.
@@ -70,7 +77,14 @@ impl<'data> SymbolTable<'data> {
 
     /// The function around each of `addresses`, which must ascend.
     pub(super) fn look_up(&mut self, addresses: &[u64]) -> Vec<Option<Symbol<'data>>> {
-        self.symbols.sort_unstable_by_key(|symbol| symbol.start);
+        self.symbols
+            .sort_unstable_by_key(|symbol| (symbol.start, symbol.name));
+        for place in self.symbols.chunk_by_mut(|a, b| a.start == b.start) {
+            let is_shared = place.windows(2).any(|two| two[0].name != two[1].name);
+            for symbol in place {
+                symbol.is_shared = is_shared;
+            }
+        }
         let mut symbols = self.symbols.iter().peekable();
         // Those that began. What ended is dropped once it is on top: addresses ascend, so it will not come back.
         let mut begun = BinaryHeap::new();
@@ -116,6 +130,7 @@ fn function<'data>(
                 (_, true) => 1,
                 (false, false) => 2,
             },
+        is_shared: false,
         section,
         name,
     })
@@ -179,6 +194,7 @@ mod tests {
             end: start + size,
             is_sized: size > 0,
             rank: 0,
+            is_shared: false,
             section: SectionIndex(section),
             name: name.as_bytes(),
         }

@@ -6,7 +6,6 @@ use heapwire::symbols::{Options, Source};
 use object::{Object, ObjectSection};
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// A generator of test data; the same numbers each time.
 struct Random(u64);
@@ -176,15 +175,11 @@ fn ranges_shared_by_very_many_functions() {
          .section .debug_ranges,\"\",@progbits\n.rept 1000000\n.quad 1, 2\n.endr\n.quad 0, 0\n\
          .section .debug_info\n",
     );
-    let start = Instant::now();
     let found = look_up(&program, None, &[in_f(&program)], &Options::default());
-    assert!(
-        start.elapsed() < Duration::from_secs(60),
-        "{:?}",
-        start.elapsed()
-    );
     assert_eq!(found.addresses[0][0].function.as_deref(), Some("f"));
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    let note = &found.notes[0];
+    assert!(note.contains("takes too long"), "{note}");
 }
 
 #[test]

@@ -6,10 +6,13 @@
 
 mod damage;
 mod formats;
+mod linked;
 mod made;
 mod names;
 mod reference;
+mod rust;
 mod separate;
 mod split;
 mod sysroot;
+mod targets;
 mod templates;

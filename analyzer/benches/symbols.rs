@@ -1,0 +1,176 @@
+//! How fast 10,000 call sites of a C++ program with 200 MB of debug information get their frames, beside other tools.
+//!
+//! `cargo bench -p heapwire --bench symbols [PROGRAM]`. Without a program of your own, one is built, which takes some
+//! minutes the first time. Machines are noisy: all candidates take turns, medians are shown, and what counts are the
+//! ratios. Nothing is asserted about time.
+#![expect(clippy::print_stdout, reason = "the table is the result")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
+
+#[path = "../tests/symbols/templates.rs"]
+mod templates;
+
+use heapwire::address::FileAddress;
+use heapwire::symbols::{Module, Options, Resolved, resolve};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const ROUNDS: usize = 5;
+const SITES: usize = 10_000;
+/// Files and classes of each that make 200 MB of debug information.
+const SIZE: (usize, usize) = (14, 200);
+
+fn main() {
+    let given = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    let program = given.map_or_else(built, PathBuf::from);
+    let addresses = addresses(&program);
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sites");
+    let lines: String = addresses
+        .iter()
+        .map(|address| format!("{:#x}\n", address.0))
+        .collect();
+    fs::write(&list, lines).unwrap();
+
+    remember(&program, &addresses);
+    compare(&program, &addresses, &list);
+}
+
+/// Shows how much memory one look-up takes.
+fn remember(program: &Path, addresses: &[FileAddress]) {
+    // What was read before does not count.
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = peak_kib();
+    let found = look_up(program, addresses);
+    let peak = (peak_kib() - before) << 10;
+    let named = found
+        .addresses
+        .iter()
+        .filter(|frames| !frames.is_empty())
+        .count();
+    let sections = section_bytes(program);
+    println!(
+        "{} sites of {}, {} MB of debug information, {named} with frames",
+        addresses.len(),
+        program.display(),
+        sections / 1_000_000
+    );
+    println!(
+        "peak memory {} MB, {:.2} times the sections",
+        peak / 1_000_000,
+        peak as f64 / sections as f64
+    );
+}
+
+/// Shows how long it takes, beside the other tools.
+fn compare(program: &Path, addresses: &[FileAddress], list: &Path) {
+    let mut ours = Vec::new();
+    let mut gnu = Vec::new();
+    let mut llvm = Vec::new();
+    for _ in 0..ROUNDS {
+        ours.push(timed(|| drop(look_up(program, addresses))));
+        gnu.push(timed(|| {
+            ask(
+                Command::new("addr2line")
+                    .args(["-f", "-i", "-C", "-e"])
+                    .arg(program),
+                list,
+            );
+        }));
+        llvm.push(timed(|| {
+            ask(
+                Command::new("llvm-symbolizer").arg("--obj").arg(program),
+                list,
+            );
+        }));
+    }
+    let one = median(ours);
+    println!("heapwire        {:8.1} ms", one * 1e3);
+    for (name, rounds) in [("addr2line", gnu), ("llvm-symbolizer", llvm)] {
+        let its = median(rounds);
+        println!(
+            "{name:16}{:8.1} ms, {:.1} times as long",
+            its * 1e3,
+            its / one
+        );
+    }
+}
+
+/// The program, built unless it is there.
+fn built() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("symbols-bench");
+    let program = folder.join("program");
+    if !program.exists() {
+        fs::create_dir_all(&folder).unwrap();
+        templates::build(&folder, SIZE.0, SIZE.1, "-O1");
+    }
+    program
+}
+
+fn look_up(program: &Path, addresses: &[FileAddress]) -> Resolved {
+    let module = Module {
+        path: Some(program.to_str().unwrap().to_owned()),
+        ..Module::default()
+    };
+    resolve(&[(module, addresses.to_vec())], &Options::default()).remove(0)
+}
+
+/// Distinct addresses in functions, evenly spread.
+fn addresses(program: &Path) -> Vec<FileAddress> {
+    let bytes = fs::read(program).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let mut all: Vec<u64> = elf
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text)
+        .flat_map(|symbol| (symbol.address()..symbol.address() + symbol.size()).step_by(5))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    let step = (all.len() / SITES).max(1);
+    all.into_iter()
+        .step_by(step)
+        .take(SITES)
+        .map(FileAddress)
+        .collect()
+}
+
+fn section_bytes(program: &Path) -> u64 {
+    let bytes = fs::read(program).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let is_debug = |name: &str| name.starts_with(".debug_");
+    elf.sections()
+        .filter(|section| section.name().is_ok_and(is_debug))
+        .map(|section| section.size())
+        .sum()
+}
+
+fn ask(tool: &mut Command, list: &Path) {
+    let status = tool
+        .stdin(File::open(list).unwrap())
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "{tool:?}");
+}
+
+fn timed(work: impl FnOnce()) -> f64 {
+    let begin = Instant::now();
+    work();
+    begin.elapsed().as_secs_f64()
+}
+
+fn median(mut rounds: Vec<f64>) -> f64 {
+    rounds.sort_unstable_by(f64::total_cmp);
+    rounds[rounds.len() / 2]
+}
+
+/// Most memory that this process ever had, mapped files included.
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap()
+}

@@ -1,0 +1,296 @@
+//! What compilers and linkers do to functions: merge, split, move, fold and drop them.
+
+use crate::made::{before, is_installed, look_up, run, scratch, skip};
+use heapwire::address::FileAddress;
+use heapwire::symbols::{Located, Options};
+use object::{Object, ObjectSection};
+use std::fs;
+use std::path::Path;
+
+/// Innermost function and line of the call before each of these labels.
+fn places(program: &Path, labels: &[&str]) -> Vec<(String, u32)> {
+    let addresses: Vec<FileAddress> = labels.iter().map(|label| before(program, label)).collect();
+    let found = look_up(program, None, &addresses, &Options::default());
+    assert_eq!(found.notes, [] as [String; 0]);
+    found
+        .addresses
+        .iter()
+        .map(|frames| place(&frames[0]))
+        .collect()
+}
+
+fn place(frame: &Located) -> (String, u32) {
+    (
+        frame.function.clone().unwrap_or_default(),
+        frame.line.unwrap_or(0),
+    )
+}
+
+fn expected(function: &str, line: u32) -> (String, u32) {
+    (function.to_owned(), line)
+}
+
+const LABEL: &str =
+    "#define LABEL(name) __asm__ volatile(\".globl \" #name \"\\n\" #name \":\");\n";
+
+#[test]
+fn optimized_across_files() {
+    for flags in [
+        "-flto -O2",
+        "-flto -O2 -ffunction-sections -Wl,--gc-sections",
+    ] {
+        let built = scratch("optimized_across_files");
+        fs::write(
+            built.join("a.c"),
+            format!(
+                "#include <stdlib.h>\n{LABEL}void *volatile kept;\nvoid leak(void) {{\n    kept = malloc(1); LABEL(call)\n}}\n"
+            ),
+        )
+        .unwrap();
+        fs::write(
+            built.join("main.c"),
+            "void leak(void);\nint main(void) {\n    leak();\n    return 0;\n}\n",
+        )
+        .unwrap();
+        run(&built, &format!("gcc -g {flags} -o prog a.c main.c"));
+        let program = built.join("prog");
+        let found = look_up(
+            &program,
+            None,
+            &[before(&program, "call")],
+            &Options::default(),
+        );
+        let frames: Vec<_> = found.addresses[0].iter().map(place).collect();
+        assert_eq!(
+            frames,
+            [expected("leak", 5), expected("main", 3)],
+            "{flags}"
+        );
+        assert!(found.addresses[0][0].inlined);
+    }
+}
+
+/// A function's unlikely part lies far from the rest, and so do those of others around it.
+#[test]
+fn cold_parts() {
+    let built = scratch("cold_parts");
+    let function = |name: &str| {
+        format!(
+            "extern \"C\" __attribute__((noinline)) int {name}(int n) {{\n    try {{\n        may_throw(n);\n    }} catch (int) {{\n        kept = malloc(1); LABEL({name}_call)\n    }}\n    return n;\n}}\n"
+        )
+    };
+    fs::write(
+        built.join("main.cpp"),
+        format!(
+            "#include <stdlib.h>\n{LABEL}void *volatile kept;\n__attribute__((noinline)) void may_throw(int n) {{ if (n > 5) throw n; }}\n{}{}int main(int c, char **) {{ return first(c) + second(c); }}\n",
+            function("first"),
+            function("second")
+        ),
+    )
+    .unwrap();
+    for flags in ["-g", "-g -gdwarf-4", "-g0"] {
+        run(&built, &format!("g++ {flags} -O2 -o prog main.cpp"));
+        let program = built.join("prog");
+        let symbols = run(&built, "nm prog");
+        assert!(symbols.contains("first.cold"), "the compiler split nothing");
+        let found = places(&program, &["first_call", "second_call"]);
+        if flags == "-g0" {
+            assert_eq!(
+                found,
+                [expected("first.cold", 0), expected("second.cold", 0)]
+            );
+        } else {
+            assert_eq!(
+                found,
+                [expected("first", 9), expected("second", 17)],
+                "{flags}"
+            );
+        }
+    }
+}
+
+/// Of functions that are folded into one, either may be named, and with its own line, though the table has the lines of
+/// both under one address.
+#[test]
+fn folded_functions() {
+    for linker in ["gold", "lld", "mold"] {
+        if !is_installed(&format!("ld.{linker}")) && !is_installed(linker) {
+            skip(linker, linker);
+            continue;
+        }
+        for version in [4, 5] {
+            let built = scratch("folded_functions");
+            fs::write(
+                built.join("main.c"),
+                "#include <stdlib.h>\nvoid *volatile kept;\n\
+                 __attribute__((noinline)) void one(void) {\n    kept = malloc(7);\n    kept = 0;\n}\n\
+                 __attribute__((noinline)) void two(void) {\n    kept = malloc(7);\n    kept = 0;\n}\n\
+                 int main(void) {\n    one();\n    two();\n    return 0;\n}\n",
+            )
+            .unwrap();
+            run(
+                &built,
+                &format!(
+                    "gcc -g -gdwarf-{version} -O1 -ffunction-sections -fuse-ld={linker} -Wl,--icf=all -o prog main.c"
+                ),
+            );
+            let program = built.join("prog");
+            let (one, two) = (before(&program, "one"), before(&program, "two"));
+            assert_eq!(one, two, "{linker} folded nothing");
+            // The call begins some bytes into the function.
+            let addresses: Vec<FileAddress> = (5..20).map(|at| FileAddress(one.0 + at)).collect();
+            let found = look_up(&program, None, &addresses, &Options::default());
+            for frames in &found.addresses {
+                let place = place(&frames[0]);
+                let lines = match place.0.as_str() {
+                    "one" => 3..=6,
+                    "two" => 7..=10,
+                    other => panic!("{linker}: {other}"),
+                };
+                assert!(
+                    lines.contains(&place.1),
+                    "{linker} DWARF {version}: {place:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Linkers mark what they dropped in their own ways: with 0, 1 or the highest address.
+#[test]
+fn dropped_functions() {
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        if linker != "bfd" && !is_installed(&format!("ld.{linker}")) && !is_installed(linker) {
+            skip(linker, linker);
+            continue;
+        }
+        for flags in [
+            "-gdwarf-4",
+            "-gdwarf-5",
+            "-gdwarf-5 -no-pie",
+            "-gdwarf-5 -gsplit-dwarf",
+        ] {
+            let built = scratch("dropped_functions");
+            let many = "    x = x * 3 + x / 7; x ^= x >> 3;\n".repeat(900);
+            fs::write(
+                built.join("main.c"),
+                format!(
+                    "#include <stdlib.h>\n{LABEL}volatile unsigned x;\nvoid *volatile kept;\n\
+                     void dropped(void) {{\n{many}}}\nvoid also_dropped(void) {{\n{many}}}\n\
+                     void leak(void) {{\n    kept = malloc(1); LABEL(call)\n}}\nint main(void) {{ leak(); return 0; }}\n"
+                ),
+            )
+            .unwrap();
+            run(
+                &built,
+                &format!(
+                    "gcc -g {flags} -O0 -ffunction-sections -fuse-ld={linker} -Wl,--gc-sections -o prog main.c"
+                ),
+            );
+            let found = places(&built.join("prog"), &["call"]);
+            assert_eq!(found, [expected("leak", 2 * 901 + 8)], "{linker} {flags}");
+        }
+    }
+}
+
+/// Assembler code has symbols at best; where it has none, its neighbours do not stand in for it.
+#[test]
+fn assembler_code() {
+    let built = scratch("assembler_code");
+    fs::write(
+        built.join("a.s"),
+        ".text\n.globl whole\n.type whole, @function\nwhole:\n    call malloc@PLT\n    ret\n.size whole, . - whole\n\
+         .zero 64\n.Lnameless:\n    call malloc@PLT\n    nop\n.section .rodata.where, \"a\"\n.globl where\nwhere: .quad .Lnameless + 5 - where\n\
+         .section .note.GNU-stack\n",
+    )
+    .unwrap();
+    fs::write(
+        built.join("main.c"),
+        "void whole(void);\nint main(void) { whole(); return 0; }\n",
+    )
+    .unwrap();
+    run(&built, "gcc -g -c main.c");
+    for (flags, line) in [("", 0), ("-g", 5)] {
+        run(&built, &format!("gcc {flags} -c a.s"));
+        run(&built, "gcc -o prog main.o a.o");
+        let program = built.join("prog");
+        let call = FileAddress(before(&program, "whole").0 + 5);
+        let found = look_up(
+            &program,
+            None,
+            &[call, FileAddress(call.0 + 70)],
+            &Options::default(),
+        );
+        assert_eq!(
+            place(&found.addresses[0][0]),
+            expected("whole", line),
+            "{flags}"
+        );
+        if line == 0 {
+            assert_eq!(found.addresses[1], [], "nothing says what lies behind it");
+        } else {
+            // Its line is known, but no function.
+            assert_eq!(found.addresses[1][0].function, None);
+        }
+    }
+}
+
+/// Nothing is said of stubs, least of all the name of a function beside them.
+#[test]
+fn stubs_of_the_linker() {
+    let built = scratch("stubs_of_the_linker");
+    fs::write(
+        built.join("main.c"),
+        "#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n",
+    )
+    .unwrap();
+    for flags in ["-g", "-g0"] {
+        run(
+            &built,
+            &format!("gcc {flags} -O0 -fno-builtin -o prog main.c"),
+        );
+        let program = built.join("prog");
+        let bytes = fs::read(&program).unwrap();
+        let elf = object::File::parse(&*bytes).unwrap();
+        let plt = elf.section_by_name(".plt").unwrap();
+        assert!(plt.size() >= 32);
+        let addresses: Vec<FileAddress> = (0..plt.size())
+            .map(|at| FileAddress(plt.address() + at))
+            .collect();
+        let found = look_up(&program, None, &addresses, &Options::default());
+        assert!(found.addresses.iter().all(Vec::is_empty), "{found:?}");
+    }
+}
+
+/// Columns, and the whole way of the file's name.
+#[test]
+fn columns_and_full_paths() {
+    let built = scratch("columns_and_full_paths");
+    fs::create_dir_all(built.join("deep/er")).unwrap();
+    fs::write(
+        built.join("deep/er/main.c"),
+        format!("#include <stdlib.h>\n{LABEL}int main(void) {{\n    void *volatile p; p = malloc(1); LABEL(call)\n    return 0;\n}}\n"),
+    )
+    .unwrap();
+    for version in 2..=5 {
+        run(
+            &built,
+            &format!("gcc -gdwarf-{version} -gcolumn-info -O0 -o prog deep/../deep/er/main.c"),
+        );
+        let program = built.join("prog");
+        let found = look_up(
+            &program,
+            None,
+            &[before(&program, "call")],
+            &Options::default(),
+        );
+        let frame = &found.addresses[0][0];
+        let file = built.join("deep/er/main.c");
+        assert_eq!(frame.file.as_deref(), file.to_str(), "DWARF {version}");
+        // Of the call, or of the assignment whose value it gives.
+        assert!(
+            matches!(frame.column, Some(25 | 27)),
+            "DWARF {version}: {frame:?}"
+        );
+    }
+}
