@@ -1,10 +1,11 @@
-//! What is fuzzed: any bytes as a trace, and any bytes as a module's file. Neither may panic, or take memory or time that
+//! What is fuzzed: any bytes as a trace or a log, and any bytes as a module's file. Neither may panic, or take memory or time that
 //! its input does not justify.
 
 pub mod memory;
 pub mod mutate;
 pub mod seeds;
 
+use heapwire::mtrace::{self, Exporter, Program};
 use heapwire::{Options, symbols};
 use heapwire_tests::scratch::Scratch;
 use std::fs;
@@ -71,6 +72,40 @@ pub fn open_trace(bytes: &[u8], place: &Place) {
             let leaked: u64 = process.leaks.iter().map(|leak| leak.blocks).sum();
             assert_eq!(process.totals.live_blocks, leaked, "rows do not add up");
         }
+    }
+}
+
+/// All that is done with a log of glibc's mtrace besides: what mtrace(1) prints, and the log written anew.
+pub fn open_log(bytes: &[u8], place: &Place) {
+    open_trace(bytes, place);
+    let path = place.with(bytes);
+    let strict = Program {
+        file: path,
+        options: None,
+    };
+    let symbols = symbols::Options::default();
+    let better = Program {
+        options: Some(&symbols),
+        ..strict
+    };
+    for program in [None, Some(strict), Some(better)] {
+        let mut printed = Vec::new();
+        let done = mtrace::print(path, program, &mut printed);
+        assert!(done.is_err() || !printed.is_empty(), "nothing was printed");
+    }
+    let Ok(exporter) = Exporter::open(std::slice::from_ref(path)) else {
+        return;
+    };
+    for part in exporter.parts() {
+        let mut log = Vec::new();
+        let exported = exporter.write(part, &mut log);
+        let lines = exported.expect("a Vec takes everything").lines;
+        let text = String::from_utf8(log).expect("what is written is text");
+        let marks = text.lines().filter(|line| line.starts_with("= ")).count();
+        assert_eq!(
+            text.lines().count() - marks,
+            usize::try_from(lines).expect("few")
+        );
     }
 }
 

@@ -5,7 +5,7 @@
 
 use heapwire_fuzz::memory::{Counting, peak_of};
 use heapwire_fuzz::mutate::{self, Random};
-use heapwire_fuzz::{Place, open_trace, resolve, seeds};
+use heapwire_fuzz::{Place, open_log, open_trace, resolve, seeds};
 use std::env;
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,11 @@ fn main() {
     let first = arguments.next().unwrap_or(1);
     let place = Place::new();
     let traces = seeds::traces();
-    let half = Duration::from_millis(seconds * 500);
+    let share = Duration::from_millis(seconds * 1000 / 3);
     for seed in &traces {
         open_trace(seed, &place);
     }
-    rounds("open_trace", first, half, |random| {
+    rounds("open_trace", first, share, |random| {
         let mut bytes = traces[random.below(traces.len())].clone();
         match random.below(4) {
             0 => mutate::bytes(&mut bytes, random),
@@ -44,6 +44,15 @@ fn main() {
         }
         open_trace(&bytes, &place);
     });
+    let logs = seeds::logs();
+    rounds("open_log", first, share, |random| {
+        let mut bytes = logs[random.below(logs.len())].clone();
+        if random.below(2) == 0 {
+            mutate::bytes(&mut bytes, random);
+        }
+        mutate::words(&mut bytes, seeds::WORDS, random);
+        open_log(&bytes, &place);
+    });
     let program = seeds::program(&place);
     let found = resolve(
         &program.bytes,
@@ -55,7 +64,7 @@ fn main() {
         found > 10,
         "only {found} addresses of the undamaged program have a function"
     );
-    rounds("resolve", first, half, |random| {
+    rounds("resolve", first, share, |random| {
         let mut bytes = program.bytes.clone();
         mutate::bytes(&mut bytes, random);
         resolve(&bytes, &program.build_id, &program.addresses, &place);

@@ -67,6 +67,17 @@ pub fn bytes(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Puts words into `bytes` in a few places, over or between what is there.
+pub fn words(bytes: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
+    for _ in 0..random.below(6) {
+        let word = words[random.below(words.len())];
+        let at = random.below(bytes.len() + 1);
+        let covered = random.below(2) * word.len();
+        let end = (at + covered).min(bytes.len());
+        bytes.splice(at..end, word.iter().copied());
+    }
+}
+
 /// Changes fields of records and headers in place.
 pub fn fields(bytes: &mut [u8], random: &mut Random) {
     let frames = frames(bytes);

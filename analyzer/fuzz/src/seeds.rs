@@ -11,6 +11,49 @@ pub fn traces() -> Vec<Vec<u8>> {
     vec![faults(), fork(), control(), lanes()]
 }
 
+/// Small logs of glibc's mtrace, of its versions and of what happens to logs.
+#[must_use]
+pub fn logs() -> Vec<Vec<u8>> {
+    let current = "= Start\n@ ./gw:[0x1233] + 0x55d0c0de02a0 0x10\n@ ./gw:(poll+1d)[0x1250] + 0x55d0c0de02c0 0x20\n@ /lib/libc.so.6:(__strdup+1a)[0x9e9aa] + 0x55d0c0de02f0 0x5\n@ ./gw:[0x1260] < 0x55d0c0de02c0\n@ ./gw:[0x1260] > 0x55d0c0de0310 0x40\n@ ./gw:[0x1270] ! 0x55d0c0de0310 0xffffffffffffe000\n@ ./gw:[0x1280] + (nil) 0xffffffffffffe000\n@ ./gw:[0x1290] - 0x55d0c0de02a0\n@ ./gw:[0x1290] - 0x55d0c0de02a0\n= End\n";
+    let old = "= Start\n@ [0x8048209]:main + 0x8064c48 0x14\n@ foo.c:42 + 0x8064c70 64\n@ ./gw:(main+0x1f)[0x5555555551a6] < 0x8064c70\n> 0x8064c90 1f\n@ ./gw:(main+0x2f)[0x5555555551b6] ! 0x8064c90 0\n";
+    let odd = "[12] @ ./my app:(odd [name]+0x4)[0x401200] + 0x1000 0x7\r\nhello\r\n@0x4005f4 - 0x1000\r\n@ ./gw:[0x1= Start\r\n+ 0x1000 0x1\r\n+ 0x1000 0x2\r\n- 0x1000\r\n- 0x1000\r\n\0\0\0@ [0x2] - 0x7777\r\n@ ./g";
+    let mcheck = "= Start\n@ ./mc:[0x119a] + 0x5617940fc510 0xa\n@ ./mc:[0x11af] < 0x5617940fc4e0\n@ ./mc:[0x11af] > 0x5617940fc510 0x1388\n@ ./mc:[0x11bf] - 0x5617940fc4e0\n";
+    [current, old, odd, mcheck]
+        .map(|log| log.as_bytes().to_vec())
+        .to_vec()
+}
+
+/// What lines of logs are made of.
+pub const WORDS: &[&[u8]] = &[
+    b"@ ",
+    b"@",
+    b"[0x",
+    b"]",
+    b"] + 0x",
+    b" - ",
+    b" < ",
+    b" > ",
+    b" ! ",
+    b"+ ",
+    b"(nil)",
+    b"\0",
+    b"\n",
+    b"\r\n",
+    b"= Start",
+    b"= End",
+    b":(",
+    b"+0x",
+    b")",
+    b" 0xffffffffffffffff",
+    b"0x1000",
+    b" 0",
+    b"\x1F\x8B\x08",
+    b"\x28\xB5\x2F\xFD",
+    b"./gw:[0x10]",
+    b"\xEF\xBB\xBF",
+    b"\xFF",
+];
+
 fn faults() -> Vec<u8> {
     let mut writer = Writer::new();
     writer.flush();

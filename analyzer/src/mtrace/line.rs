@@ -210,21 +210,34 @@ fn prefix(text: &[u8]) -> IResult<&[u8], &[u8]> {
     alt((tag(&b"0x"[..]), tag(&b"0X"[..]))).parse(text)
 }
 
-/// A number that fits in 64 bits.
+/// The value of each byte as a digit; what is none has [`NO_DIGIT`].
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0u8;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value as usize] as usize] = value;
+        digits[b"0123456789ABCDEF"[value as usize] as usize] = value;
+        value += 1;
+    }
+    digits
+};
+const NO_DIGIT: u8 = 0xFF;
+
+/// A number that fits in 64 bits. Half of the work on a log is done here.
 pub(super) fn hexadecimal(text: &[u8]) -> IResult<&[u8], u64> {
     let mut number = 0u64;
+    let mut lost = 0;
     let mut digits = 0;
     for byte in text {
-        let Some(digit) = char::from(*byte).to_digit(16) else {
+        let digit = DIGITS[usize::from(*byte)];
+        if digit == NO_DIGIT {
             break;
-        };
-        if number >> 60 != 0 {
-            return fail(text);
         }
+        lost |= number >> 60;
         number = number << 4 | u64::from(digit);
         digits += 1;
     }
-    if digits == 0 {
+    if digits == 0 || lost != 0 {
         return fail(text);
     }
     Ok((&text[digits..], number))

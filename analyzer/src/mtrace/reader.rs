@@ -4,7 +4,7 @@
 //! read takes a number too, so what is missing shows as it does in a trace. The clock of a log is the number of its line.
 
 use super::callers::{Callers, Place, Seen};
-use super::line::{Entry, Kind, Line, Read};
+use super::line::{Kind, Line, Read};
 use super::mcheck;
 use crate::order::Event;
 use crate::sites::Module;
@@ -103,20 +103,18 @@ impl<'l> Reader<'l> {
     /// Appends up to about `most` further events of the session; nothing is left of it once there are none.
     pub(crate) fn fill(&mut self, batch: &mut Batch, most: usize) {
         while batch.events.len() < most {
-            match self.peek(0) {
-                Some(Item::Record(record)) => {
-                    self.ahead.pop_front();
-                    if record.entry.kind == Kind::Old {
-                        self.realloc(record, batch);
-                    } else {
-                        batch.events.push(record.event());
-                    }
+            let ahead = self.ahead.pop_front();
+            match ahead.or_else(|| self.lines.next()) {
+                Some(Item::Record(record)) if record.kind == Kind::Old => {
+                    self.realloc(record, batch);
                 }
-                Some(Item::End(event)) => {
-                    self.ahead.pop_front();
-                    batch.events.push(event);
+                Some(Item::Record(record)) => batch.events.push(record.event()),
+                Some(Item::End { number, line }) => batch.events.push(event(number, line, END)),
+                Some(start @ Item::Start { .. }) => {
+                    self.ahead.push_front(start);
+                    break;
                 }
-                Some(Item::Start { .. }) | None => break,
+                None => break,
             }
         }
         self.session.taken = self.lines.taken();
@@ -138,13 +136,9 @@ impl<'l> Reader<'l> {
         } else {
             new.place
         };
-        let size = new.entry.size;
         let half = |numbered: Numbered| Numbered {
             place,
-            entry: Entry {
-                size,
-                ..numbered.entry
-            },
+            size: new.size,
             ..numbered
         };
         batch.events.push(half(old).as_op(Op::REALLOC_OLD));
@@ -168,10 +162,10 @@ impl<'l> Reader<'l> {
             }
             // A half without caller is of the first versions.
             let ends = |half: &Numbered| {
-                half.entry.kind == Kind::Old
+                half.kind == Kind::Old
                     && (record.place == half.place || record.place == Place::default())
             };
-            if record.entry.kind == Kind::New && (at == 0 || !ends(&before)) && ends(old) {
+            if record.kind == Kind::New && (at == 0 || !ends(&before)) && ends(old) {
                 return Some((at, record));
             }
             before = record;
@@ -201,7 +195,7 @@ impl<'l> Reader<'l> {
 #[derive(Clone, Copy)]
 enum Item {
     Start { is_mixed: bool },
-    End(Event),
+    End { number: u64, line: u64 },
     Record(Numbered),
 }
 
@@ -211,19 +205,15 @@ struct Numbered {
     number: u64,
     line: u64,
     place: Place,
-    entry: Entry<'static>,
+    kind: Kind,
+    address: u64,
+    size: u64,
 }
 
 impl Numbered {
     /// The record as an event.
     fn event(&self) -> Event {
-        let Entry {
-            kind,
-            address,
-            size,
-            ..
-        } = self.entry;
-        self.as_op(match (kind, address, size) {
+        self.as_op(match (self.kind, self.address, self.size) {
             (Kind::Allocated | Kind::New, 0, _) => Op::ALLOCATION_FAILED,
             (Kind::Allocated, ..) => Op::ALLOCATED,
             (Kind::New, ..) => Op::REALLOC_NEW,
@@ -243,8 +233,8 @@ impl Numbered {
                 flags: 0,
                 time: 0,
                 number: 0,
-                ptr: self.entry.address,
-                size: self.entry.size,
+                ptr: self.address,
+                size: self.size,
                 pc: self.place.pc,
                 base: self.place.base,
             },
@@ -364,17 +354,18 @@ impl<'l> Lines<'l> {
                     number: self.take_number(),
                     line: self.line,
                     place,
-                    entry: Entry {
-                        caller: None,
-                        address: entry.address.wrapping_add(header),
-                        ..entry
-                    },
+                    kind: entry.kind,
+                    address: entry.address.wrapping_add(header),
+                    size: entry.size,
                 }))
             }
             Line::Start => Some(Item::Start {
                 is_mixed: read.follows_damage,
             }),
-            Line::End => Some(Item::End(event(self.take_number(), self.line, END))),
+            Line::End => Some(Item::End {
+                number: self.take_number(),
+                line: self.line,
+            }),
             Line::Blank => None,
             Line::Damaged => {
                 self.note_damage(length);

@@ -12,10 +12,10 @@ use crate::report::{Leak, Process};
 /// `is_whole` says that no record is missing.
 pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
     let ended = process.end == "normal";
-    let name = if ended {
-        "LEAKED"
-    } else {
-        "LIVE WHEN THE TRACE ENDS"
+    let name = match process.end {
+        "normal" => "LEAKED",
+        "unknown" => "LIVE WHEN THE LOG ENDS",
+        _ => "LIVE WHEN THE TRACE ENDS",
     };
     page.blank();
     if process.leaks.is_empty() {
@@ -32,9 +32,10 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
     let about = format!("{sites}, {}", bytes(process.totals.live_bytes));
     page.heading(Ink::Strong, name, &about);
     if !ended {
-        page.remark(
-            "the end of the program was not recorded as normal, so these need not be leaks",
-        );
+        page.remark(match process.end {
+            "unknown" => "leaked, if the program ended here: the log does not say it",
+            _ => "the end of the program was not recorded as normal, so these need not be leaks",
+        });
     }
     let (system, own): (Vec<_>, Vec<_>) = process
         .leaks
