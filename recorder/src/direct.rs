@@ -24,10 +24,10 @@ extern "C" fn new(size: usize, _unused: usize, pc: usize, sp: usize, flags: u32)
     };
     // SAFETY: the libc's `malloc`, or another that stands in for it. C++ wants a block where `malloc` need not give one.
     let block = unsafe { call_one(real, size.max(1)) };
-    if block != 0 {
-        heap::allocated_directly(lane, block, size, low_byte(flags), pc);
+    match block {
+        0 => 0,
+        _ => heap::allocated_directly(lane, block, size, flags, pc),
     }
-    block
 }
 
 extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags: u32) -> usize {
@@ -36,11 +36,11 @@ extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags
     };
     // SAFETY: the libc's `calloc`.
     let block = unsafe { call(real, [count, each, 0]) };
-    if block != 0 {
+    match block {
+        0 => 0,
         // There is a block of that size, so the product fits.
-        heap::allocated_directly(lane, block, count.wrapping_mul(each), low_byte(flags), pc);
+        _ => heap::allocated_directly(lane, block, count.wrapping_mul(each), flags, pc),
     }
-    block
 }
 
 /// Gives the `free` that is left to be called.
@@ -52,16 +52,11 @@ extern "C" fn delete(block: usize, size: usize, pc: usize, sp: usize, flags: u32
         let release = Release {
             block,
             size: size as u64,
-            flags: low_byte(flags),
+            flags: heap::low_byte(flags),
         };
         heap::released_directly(lane, release, pc);
     }
     real
-}
-
-const fn low_byte(flags: u32) -> u8 {
-    let [low, ..] = flags.to_le_bytes();
-    low
 }
 
 macro_rules! entry_new {

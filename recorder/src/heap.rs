@@ -18,32 +18,61 @@ pub(crate) struct Call {
     pub(crate) sp: usize,
 }
 
-/// An allocation that a hook of `malloc` made, if there is nothing unusual about it.
-#[inline(always)]
-pub(crate) fn allocated_quickly(lane: &Lane, block: usize, size: usize, call: Call) -> Quick {
-    match modules::known_base_of(lane, call.pc) {
-        Some(base) if block != 0 && !lane.helped.is_above(call.sp) => {
-            lane.append_quickly(allocation(block, size, Family::Malloc as u8, call.pc, base))
+/// An allocation with no hook above it, or the failure of one where `block` is null; gives `block`.
+///
+/// Out of line and called as the last thing: hooks share it, and a usual call needs no stack in it.
+#[inline(never)]
+pub(crate) extern "C" fn allocated_directly(
+    lane: &Lane,
+    block: usize,
+    size: usize,
+    flags: u32,
+    pc: usize,
+) -> usize {
+    let Some(base) = modules::known_base_of(lane, pc) else {
+        return allocated_unusually(lane, block, size, flags, pc);
+    };
+    match lane.append_quickly(allocation(block, size, low_byte(flags), pc, base)) {
+        Quick::Done => block,
+        Quick::NotBegun => allocated_unusually(lane, block, size, flags, pc),
+        Quick::Begun { position, number } => {
+            finish_allocation(lane, block, size, flags, pc, (position, number))
         }
-        _ => Quick::NotBegun,
     }
 }
 
-/// An allocation that was made for its caller and has nothing above it.
-#[inline(always)]
-pub(crate) fn allocated_directly(lane: &Lane, block: usize, size: usize, flags: u8, pc: usize) {
-    let done = match modules::known_base_of(lane, pc) {
-        Some(base) => lane.append_quickly(allocation(block, size, flags, pc, base)),
-        None => Quick::NotBegun,
-    };
-    match done {
-        Quick::Done => {}
-        Quick::NotBegun => append_allocation(lane, block, size, flags, pc),
-        Quick::Begun { position, number } => {
-            let event = allocation(block, size, flags, pc, modules::base_of(lane, pc));
-            lane.finish(event, position, number);
-        }
-    }
+#[cold]
+#[inline(never)]
+extern "C" fn allocated_unusually(
+    lane: &Lane,
+    block: usize,
+    size: usize,
+    flags: u32,
+    pc: usize,
+) -> usize {
+    append_allocation(lane, block, size, low_byte(flags), pc);
+    block
+}
+
+/// Ends what `allocated_directly` has begun.
+#[cold]
+#[inline(never)]
+fn finish_allocation(
+    lane: &Lane,
+    block: usize,
+    size: usize,
+    flags: u32,
+    pc: usize,
+    (position, number): (u32, u64),
+) -> usize {
+    let event = allocation(block, size, low_byte(flags), pc, modules::base_of(lane, pc));
+    lane.finish(event, position, number);
+    block
+}
+
+pub(crate) const fn low_byte(flags: u32) -> u8 {
+    let [low, ..] = flags.to_le_bytes();
+    low
 }
 
 /// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.
@@ -53,19 +82,6 @@ pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
     } else {
         append_allocation(lane, block, size, Family::Malloc as u8, call.pc);
     }
-}
-
-/// Ends what `allocated_quickly` has begun.
-pub(crate) fn finish_allocation(
-    lane: &Lane,
-    block: usize,
-    size: usize,
-    pc: usize,
-    (position, number): (u32, u64),
-) {
-    let base = modules::base_of(lane, pc);
-    let event = allocation(block, size, Family::Malloc as u8, pc, base);
-    lane.finish(event, position, number);
 }
 
 #[cold]

@@ -89,15 +89,11 @@ extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
     };
     // SAFETY: the libc's `malloc`, or another that stands in for it.
     let block = unsafe { call_one(real, size) };
-    let Some(lane) = lane::own() else {
-        return allocated_slowly(block, size, pc, sp);
-    };
-    match heap::allocated_quickly(lane, block, size, Call { pc, sp }) {
-        Quick::Done => block,
-        Quick::NotBegun => allocated_slowly(block, size, pc, sp),
-        Quick::Begun { position, number } => {
-            finish_allocation(lane, block, size, pc, position, number)
+    match lane::own() {
+        Some(lane) if !lane.helped.is_above(sp) => {
+            heap::allocated_directly(lane, block, size, Family::Malloc as u32, pc)
         }
+        _ => allocated_slowly(block, size, pc, sp),
     }
 }
 
@@ -123,20 +119,6 @@ extern "C" fn allocated_slowly(block: usize, size: usize, pc: usize, sp: usize) 
     if let Some(lane) = lane::current() {
         heap::allocated(lane, block, size, Call { pc, sp });
     }
-    block
-}
-
-#[cold]
-#[inline(never)]
-extern "C" fn finish_allocation(
-    lane: &Lane,
-    block: usize,
-    size: usize,
-    pc: usize,
-    position: u32,
-    number: u64,
-) -> usize {
-    heap::finish_allocation(lane, block, size, pc, (position, number));
     block
 }
 
