@@ -436,3 +436,103 @@ fn in_order(source: &Source) -> Vec<(u64, u32, u32)> {
     sorted.sort_unstable();
     sorted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Order, WINDOW};
+    use crate::tests::made::{ALLOCATED, record};
+    use crate::trace::source::{Holder, Place, Source};
+    use proptest::prelude::proptest;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    /// A source of records with these numbers; what they hold tells where they stand.
+    fn source(offset: u64, numbers: &[u64]) -> Source {
+        let slots = (0..).zip(numbers).map(|(at, number)| {
+            let ptr = 0x1000 + offset * 1000 + at;
+            record(ALLOCATED, 0, *number, [ptr, 1, 2, 3])
+        });
+        let slots: Vec<_> = slots.collect();
+        Source::survey(Place {
+            block: Arc::new(slots.concat()),
+            at: 0,
+            slots: u32::try_from(slots.len()).unwrap(),
+            reference: numbers.first().copied().unwrap_or(1),
+            clock: 7,
+            tid: 9,
+            is_mixed: false,
+            frame: (0, offset),
+            holder: Holder::Frame,
+            is_newer: false,
+        })
+    }
+
+    fn events(order: &mut Order) -> Vec<Event> {
+        let mut events = Vec::new();
+        while order.is_ready() && order.window(u64::MAX, |event| events.push(event)) {}
+        events
+    }
+
+    /// Number and address of each record, the first in place of each number, in order of numbers.
+    fn naive(runs: &[Vec<u64>]) -> Vec<(u64, u64)> {
+        let mut first = BTreeMap::new();
+        for (offset, numbers) in (0u64..).zip(runs) {
+            for (at, number) in (0..).zip(numbers) {
+                let ptr = 0x1000 + offset * 1000 + at;
+                first.entry(*number).or_insert(ptr);
+            }
+        }
+        first.into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_by_number_and_of_copies_the_first(
+            runs in proptest::collection::vec(proptest::collection::vec(1u64..4000, 0..60), 0..120),
+            spread in 1u64..200,
+        ) {
+            let runs: Vec<Vec<u64>> = runs
+                .into_iter()
+                .map(|run| run.into_iter().map(|it| it * spread).collect())
+                .collect();
+            let mut order = Order::default();
+            for (offset, run) in (0..).zip(&runs).filter(|(_, run)| !run.is_empty()) {
+                order.feed(vec![source(offset, run)]);
+            }
+            order.end();
+            let found: Vec<_> = events(&mut order)
+                .iter()
+                .map(|event| (event.number, event.record.ptr))
+                .collect();
+            assert_eq!(found, naive(&runs));
+            assert_eq!(order.late, 0);
+        }
+    }
+
+    #[test]
+    fn a_window_waits_for_what_may_still_come() {
+        let mut order = Order::default();
+        let dense: Vec<u64> = (1..=3 * WINDOW).filter(|it| it % 2 == 0).collect();
+        order.feed(vec![source(1, &dense)]);
+        assert!(!order.is_ready());
+        let rest: Vec<u64> = (1..=3 * WINDOW).filter(|it| it % 2 == 1).collect();
+        order.feed(vec![source(0, &rest)]);
+        order.end();
+        let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
+        assert!(numbers.into_iter().eq(1..=3 * WINDOW));
+        assert_eq!(order.held, 0);
+    }
+
+    #[test]
+    fn what_was_missing_comes_late_once() {
+        let mut order = Order::default();
+        let far = 1 << 20;
+        order.feed(vec![source(0, &[1, 2, 5, far])]);
+        assert_eq!(events(&mut order).len(), 3);
+        order.feed(vec![source(1, &[2, 3, 4]), source(2, &[4, far + 1])]);
+        order.end();
+        let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [3, 4, far, far + 1]);
+        assert_eq!(order.late, 2);
+    }
+}

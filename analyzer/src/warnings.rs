@@ -84,6 +84,15 @@ fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
         add(warnings, "packed-input-broken", 1, text);
     }
     let condition = &trace.condition;
+    for (path, translation) in trace.taken_back() {
+        let path = path.display();
+        add(
+            warnings,
+            "translated",
+            1,
+            format!("{path} {translation}; that was taken back, and nothing is lost by it."),
+        );
+    }
     let place = condition
         .first_damage
         .map_or_else(String::new, |(input, offset)| {

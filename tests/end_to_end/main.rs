@@ -12,6 +12,7 @@ mod drop_in;
 #[cfg(target_arch = "x86_64")]
 mod keep;
 mod logs;
+mod memory;
 mod newer;
 mod packed;
 mod processes;

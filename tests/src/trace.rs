@@ -315,6 +315,13 @@ impl Writer {
         self
     }
 
+    /// All bytes since they were taken last.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<u8> {
+        self.flush();
+        std::mem::take(&mut self.bytes)
+    }
+
     /// All bytes so far.
     #[must_use]
     pub fn bytes(&mut self) -> Vec<u8> {

@@ -319,3 +319,101 @@ fn counted(entry: &Entry) -> (usize, usize) {
         Entry::Forgotten => (0, 0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT, Table};
+    use crate::address::{ReturnAddress, RuntimeAddress};
+    use crate::replay::heap::{Block, Entry, Moment, Released};
+    use crate::sites::{Site, SiteTable};
+    use heapwire_format::Family;
+    use proptest::prelude::{any, proptest};
+    use std::collections::HashMap;
+
+    fn moment() -> Moment {
+        let site = SiteTable::default().add(Site {
+            call: ReturnAddress(RuntimeAddress(1)),
+            module: None,
+            parent: None,
+        });
+        Moment {
+            clock: 0,
+            site,
+            tid: 1,
+        }
+    }
+
+    fn live(number: u64) -> Entry {
+        Entry::Live(Block {
+            size: 8,
+            number,
+            handed_out: moment(),
+            family: Family::Malloc,
+        })
+    }
+
+    fn released(number: u64) -> Entry {
+        Entry::Released(Released {
+            block: Some((8, moment())),
+            number,
+            released: moment(),
+        })
+    }
+
+    fn put(table: &mut Table, address: u64, entry: Entry) {
+        match table.find_near(address, table.hint(address)) {
+            Some(at) => table.set(at, entry),
+            None => table.insert(address, entry, |_| true),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_map_of_the_library_holds(
+            steps in proptest::collection::vec((0u64..500, 0u8..3, any::<bool>()), 0..2000)
+        ) {
+            let mut table = Table::default();
+            let mut map = HashMap::new();
+            for (number, (address, what, is_far)) in (0..).zip(steps) {
+                let address = if is_far { address << 40 } else { address * 8 };
+                let entry = match what {
+                    0 => live(number),
+                    1 => released(number),
+                    _ => Entry::Forgotten,
+                };
+                put(&mut table, address, entry);
+                map.insert(address, entry);
+            }
+            // Too few for any to be let go; what says nothing may be dropped.
+            let said = |entry: Option<Entry>| entry.filter(|it| *it != Entry::Forgotten);
+            for address in (0..500).flat_map(|it| [it << 40, it * 8, it * 8 + 1]) {
+                assert_eq!(said(table.get(address)), said(map.get(&address).copied()));
+            }
+            let are_live = |entry: &&Entry| matches!(entry, Entry::Live(_));
+            assert_eq!(table.live(), map.values().filter(are_live).count());
+        }
+    }
+
+    #[test]
+    fn old_releases_are_let_go_and_live_blocks_are_not() {
+        let mut table = Table::default();
+        for address in 0..1000 {
+            put(&mut table, address * 16, live(address));
+        }
+        let all = 40 * KEPT as u64;
+        for number in 1000..all {
+            put(&mut table, number * 16, live(number));
+            put(&mut table, number * 16, released(number));
+        }
+        assert_eq!(table.live(), 1000);
+        assert!((0..1000).all(|it| table.get(it * 16) == Some(live(it))));
+        let last = all - KEPT as u64 / 4..all;
+        assert!(
+            last.clone()
+                .all(|it| table.get(it * 16) == Some(released(it)))
+        );
+        assert!(table.released <= 2 * KEPT, "{}", table.released);
+        assert!(table.slots.len() <= 4 * KEPT, "{}", table.slots.len());
+        assert_eq!(table.get(2000 * 16), None);
+    }
+}

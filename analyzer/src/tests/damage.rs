@@ -1,6 +1,7 @@
 //! Damaged, cut, translated and hostile inputs.
 
 use super::made::{FRAME, Made, MadeFrame, Slot, put, record, report, warned};
+use crate::report::{Report, json};
 use crate::trace::{Trace, TraceError, Translation};
 
 /// 300 allocations in frames of ten records, and an end.
@@ -204,39 +205,177 @@ fn every_prefix_and_every_flipped_byte_gives_a_report_or_a_refusal() {
 }
 
 #[test]
-fn translations_are_refused_by_name() {
+fn translations_are_taken_back_or_refused_by_name() {
     let mut made = long();
     made.records.truncate(60);
     let whole = made.bytes();
-    let replaced = |from: &[u8], to: &[u8]| {
-        let mut out = Vec::new();
-        let mut rest = &whole[..];
-        while !rest.is_empty() {
-            if rest.starts_with(from) {
-                out.extend_from_slice(to);
-                rest = &rest[from.len()..];
-            } else {
-                out.push(rest[0]);
-                rest = &rest[1..];
-            }
-        }
-        out
-    };
+    let replaced = |from: &[u8], to: &[u8]| replaced_in(&whole, from, to);
+    let expected = report([whole.clone()]);
+    let telnet = replaced(b"\xff", b"\xff\xff");
     let cases = [
-        (replaced(b"\n", b"\r\n"), Translation::LineFeedsGrew),
+        replaced(b"\n", b"\r\n"),
+        telnet.clone(),
+        replaced_in(&telnet, b"\r", b"\r\0"),
+    ];
+    for bytes in cases {
+        let of_pipe = Trace::of_stream(bytes.clone()).unwrap();
+        let of_pipe = crate::analyze_trace(of_pipe, &crate::Options::default()).unwrap();
+        for mut found in [report([bytes]), of_pipe] {
+            assert_eq!(warned(&found, "translated"), 1);
+            found
+                .warnings
+                .retain(|warning| warning.kind != "translated");
+            assert_eq!(json::render(&found), json::render(&expected));
+        }
+    }
+    let lossy = [
         (replaced(b"\r\n", b"\n"), Translation::LineFeedsShrank),
-        (replaced(b"\xff", b"\xff\xff"), Translation::TelnetEscapes),
         (
             whole.iter().map(|byte| byte & 0x7F).collect(),
             Translation::SevenBits,
         ),
     ];
-    for (bytes, expected) in cases {
+    for (bytes, expected) in lossy {
         match open_error(bytes) {
             TraceError::NoWholeFrame { translation, .. } => assert_eq!(translation, Some(expected)),
             other => panic!("{other}"),
         }
     }
+}
+
+/// `bytes` with each `from` replaced.
+fn replaced_in(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        if rest.starts_with(from) {
+            out.extend_from_slice(to);
+            rest = &rest[from.len()..];
+        } else {
+            out.push(rest[0]);
+            rest = &rest[1..];
+        }
+    }
+    out
+}
+
+/// 500 blocks that come and go, two that stay, 500 more, three that stay: in frames with sums.
+fn two_phases() -> Made {
+    let mut made = Made::new(0xA0);
+    made.frame.has_sum = true;
+    for (size, staying, lost) in [(11593, 2, 11597), (11617, 3, 11621)] {
+        for _ in 0..500 {
+            made.malloc(0x1000, size, 0x10).free(0x1000, 0x20);
+        }
+        for block in 0..staying {
+            made.malloc(0x2000 + lost * 0x100 + block * 0x10000, lost, 0x30);
+        }
+    }
+    made.end(0);
+    made
+}
+
+fn leaked(report: &Report) -> (u64, u64) {
+    let totals = report.processes[0].totals;
+    (totals.live_blocks, totals.live_bytes)
+}
+
+const ALL: (u64, u64) = (5, 2 * 11597 + 3 * 11621);
+
+fn no_error_is_certain(report: &Report) -> bool {
+    report.processes[0]
+        .errors
+        .iter()
+        .all(|error| !error.certain)
+}
+
+#[test]
+fn a_half_record_less_is_told() {
+    let whole = two_phases().bytes();
+    let cut = report([whole[..whole.len() - 20].to_vec()]);
+    assert_eq!(warned(&cut, "ends-inside-frame"), 1);
+    assert!(no_error_is_certain(&cut) && !cut.trace.complete);
+}
+
+#[test]
+fn a_trace_cut_in_its_second_phase_shows_the_first() {
+    let whole = two_phases().bytes();
+    let cut = report([whole[..whole.len() * 3 / 4 + 5].to_vec()]);
+    let (blocks, bytes) = leaked(&cut);
+    assert!(blocks == 2 && bytes == 2 * 11597 || blocks == 3 && bytes == 2 * 11597 + 11617);
+    assert_eq!(cut.processes[0].end, "cut");
+}
+
+#[test]
+fn a_trace_without_its_first_quarter_claims_no_error() {
+    let whole = two_phases().bytes();
+    let headless = report([whole[whole.len() / 4 + 3..].to_vec()]);
+    assert_eq!(warned(&headless, "start-missing"), 1);
+    assert!(headless.processes[0].errors.is_empty());
+    assert_eq!(leaked(&headless), ALL);
+}
+
+#[test]
+fn flipped_bytes_and_holes_cost_the_frames_they_hit() {
+    let whole = two_phases().bytes();
+    let length = whole.len();
+    let mut flipped = whole.clone();
+    for place in 0..16 {
+        flipped[length / 8 + place * (length / 64)] ^= 4;
+    }
+    let mut holed = whole.clone();
+    holed[length / 6..length / 6 + 4096].fill(0);
+    for (bytes, most) in [(flipped, 16), (holed, 3)] {
+        let found = report([bytes]);
+        let frames = warned(&found, "damaged-frames");
+        assert!((1..=most).contains(&frames), "{frames}");
+        assert!(found.trace.lost_records >= frames && found.trace.lost_records <= 100 * most);
+        assert!(no_error_is_certain(&found));
+        let (blocks, bytes) = leaked(&found);
+        assert!(blocks >= ALL.0 && bytes >= ALL.1, "an upper bound");
+        let damage = found.warnings.iter().find(|it| it.kind == "damaged-frames");
+        assert!(damage.is_some_and(|it| it.text.contains("the first at byte")));
+    }
+}
+
+#[test]
+fn text_between_pieces_is_counted_and_costs_frames_it_hits() {
+    let whole = two_phases().bytes();
+    let text = b"some text of the program\r\n";
+    let twisted = whole.chunks(40 * 37).collect::<Vec<_>>().join(&text[..]);
+    let found = report([twisted]);
+    assert!(warned(&found, "damaged-frames") > 0 && no_error_is_certain(&found));
+    let between: Vec<_> = two_phases().frames(100).join(&text[..]);
+    let found = report([between]);
+    assert_eq!(leaked(&found), ALL);
+    assert_eq!(found.trace.foreign_bytes % 26, 0);
+    assert!(found.trace.complete);
+}
+
+#[test]
+fn stretches_that_came_twice_or_changed_places_are_noticed() {
+    let whole = two_phases().bytes();
+    let (at, stretch) = (whole.len() / 4 / 40 * 40, 64 * 40);
+    let mut twice = whole.clone();
+    twice.splice(at..at, whole[at..at + stretch].to_vec());
+    let mut swapped = whole.clone();
+    swapped[at..at + 2 * stretch].rotate_left(stretch);
+    for bytes in [twice, swapped] {
+        let found = report([bytes]);
+        assert!(no_error_is_certain(&found));
+        assert!(warned(&found, "damaged-frames") > 0 && warned(&found, "unseen-releases") < 3);
+        assert!(leaked(&found).0 <= ALL.0 + 2);
+    }
+}
+
+#[test]
+fn a_length_of_all_ones_costs_no_memory() {
+    let mut bytes = two_phases().bytes();
+    let at = two_phases().frames(100)[0].len() + 16;
+    bytes[at..at + 8].fill(255);
+    let found = report([bytes]);
+    assert_eq!(warned(&found, "damaged-frames"), 1);
+    assert_eq!(leaked(&found).0, ALL.0);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::made::{
     ALLOCATED, Made, REALLOC_FAILED, REALLOC_FREED, REALLOC_NEW, REALLOC_OLD, RELEASED,
     live_blocks, report,
 };
+use crate::order::WINDOW;
 use crate::report::{FaultKind, json};
 use crate::{Options, analyze_trace};
 
@@ -22,8 +23,13 @@ impl Chance {
 /// A stream of calls at a few addresses, many of them wrong.
 fn random(seed: u64) -> Made {
     let mut chance = Chance(seed * 0x9E37_79B9 + 1);
+    let calls = chance.below(400);
+    random_calls(&mut chance, calls)
+}
+
+fn random_calls(chance: &mut Chance, calls: u64) -> Made {
     let mut made = Made::new(0xA0);
-    for _ in 0..chance.below(400) {
+    for _ in 0..calls {
         let address = 0x1000 + 0x40 * chance.below(12);
         let size = 1 + chance.below(0x40);
         let pc = 0x10 + chance.below(6);
@@ -103,8 +109,9 @@ impl Naive {
 
 #[test]
 fn random_streams_come_to_what_the_naive_replay_says() {
-    for seed in 1..300 {
-        let made = random(seed);
+    let long = random_calls(&mut Chance(7), 3 * WINDOW);
+    let streams = (1..300).map(random).chain([long]);
+    for (seed, made) in (1..).zip(streams) {
         let naive = Naive::of(&made);
         let report = made.report();
         let process = &report.processes[0];
@@ -163,11 +170,17 @@ fn any_layout_and_any_number_of_threads_give_the_same_report() {
                 "seed {seed}"
             );
         }
-        for threads in [1, 2, 5] {
-            let trace = crate::trace::Trace::of_bytes([made.bytes()]).unwrap();
-            let analyze = || analyze_trace(trace, &Options::default()).unwrap();
-            let report = crate::with_threads(Some(threads), analyze);
-            assert_eq!(json::render(&report), expected, "seed {seed}");
-        }
+        check_threads(&made, &expected);
+    }
+    let long = random_calls(&mut Chance(9), 4 * WINDOW);
+    check_threads(&long, &json::render(&long.report()));
+}
+
+fn check_threads(made: &Made, expected: &str) {
+    for threads in [1, 2, 3, 16] {
+        let trace = crate::trace::Trace::of_bytes([made.bytes()]).unwrap();
+        let analyze = || analyze_trace(trace, &Options::default()).unwrap();
+        let report = crate::with_threads(Some(threads), analyze);
+        assert!(json::render(&report) == expected, "{threads} threads");
     }
 }

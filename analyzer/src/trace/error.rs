@@ -59,6 +59,8 @@ pub enum Translation {
     LineFeedsShrank,
     /// Each byte 255 was doubled.
     TelnetEscapes,
+    /// The same, and a zero byte was put after each carriage return.
+    TelnetText,
     /// The high bit of each byte was cleared.
     SevenBits,
 }
@@ -126,7 +128,9 @@ impl fmt::Display for Translation {
             Self::LineFeedsShrank => {
                 "looks like a text-mode transfer changed line ends (CR LF to LF)"
             }
-            Self::TelnetEscapes => "looks like telnet escapes were left in (byte 255 doubled)",
+            Self::TelnetEscapes | Self::TelnetText => {
+                "looks like telnet escapes were left in (byte 255 doubled)"
+            }
             Self::SevenBits => "looks like the line carried only seven bits",
         })
     }

@@ -8,7 +8,7 @@ use super::error::Translation;
 use super::input::Store;
 use heapwire_format::{Header, HeaderError, TRAILER_SIZE, trailer};
 use memchr::memmem::{self, Finder};
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -122,6 +122,12 @@ impl Frames {
     pub(crate) fn has_nothing(&self) -> bool {
         let condition = &self.account.condition;
         self.account.covered == 0 || condition.foreign_bytes == self.account.covered
+    }
+
+    /// All bytes from the last block on, to be read again.
+    pub(crate) fn into_reader(self) -> Box<dyn Read + Send> {
+        let block = Cursor::new(self.block.to_vec());
+        Box::new(block.chain(self.from))
     }
 
     /// All bytes from the last block on.
@@ -341,9 +347,10 @@ fn is_whole(bytes: &[u8], header: &Header) -> bool {
 
 /// What a transfer did to a trace whose magic is nowhere right.
 pub(crate) fn translation(bytes: &[u8]) -> Option<Translation> {
-    let marks: [(&[u8], Translation); 4] = [
+    let marks: [(&[u8], Translation); 5] = [
         (b"\x89HWT\r\r\n\xff\x1a", Translation::LineFeedsGrew),
         (b"\x89HWT\n\xff\x1a", Translation::LineFeedsShrank),
+        (b"\x89HWT\r\0\n\xff\xff\x1a", Translation::TelnetText),
         (b"\xff\xff\x1a", Translation::TelnetEscapes),
         (b"\x09HWT\r\n\x7f\x1a", Translation::SevenBits),
     ];

@@ -1,7 +1,7 @@
 //! One input: a file that can be read in any place, or a stream that gives its bytes once.
 
-use super::TraceError;
 use super::unpack::{self, Broken};
+use super::{TraceError, Translation, undo};
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read, Write};
@@ -15,6 +15,8 @@ pub(crate) struct Input {
     bytes: Bytes,
     /// Why not all of it could be unpacked.
     broken: Arc<OnceLock<Broken>>,
+    /// What was done to the bytes on the way, and is taken back.
+    taken_back: Option<Translation>,
 }
 
 enum Bytes {
@@ -44,6 +46,7 @@ impl Input {
             path: path.to_owned(),
             bytes,
             broken,
+            taken_back: None,
         })
     }
 
@@ -53,6 +56,7 @@ impl Input {
             path,
             bytes: Bytes::Stored(Store::Memory(bytes.into())),
             broken: Arc::default(),
+            taken_back: None,
         }
     }
 
@@ -63,6 +67,7 @@ impl Input {
             path,
             bytes: Bytes::Streamed(Some(Box::new(Cursor::new(bytes)))),
             broken: Arc::default(),
+            taken_back: None,
         }
     }
 
@@ -77,6 +82,21 @@ impl Input {
             .read_to_end(&mut bytes)
             .map_err(|source| TraceError::open(&self.path, source))?;
         Ok(bytes)
+    }
+
+    /// Whether what was done to the bytes on the way can be taken back, and is not yet.
+    pub(super) fn can_take_back(&self, translation: Translation) -> bool {
+        self.taken_back.is_none() && undo::is_exact(translation)
+    }
+
+    /// Has `translation` taken back, as `all` its bytes are read.
+    pub(super) fn take_back(&mut self, translation: Translation, all: Box<dyn Read + Send>) {
+        self.bytes = Bytes::Streamed(Some(undo::undo(all, translation)));
+        self.taken_back = Some(translation);
+    }
+
+    pub(super) fn taken_back(&self) -> Option<Translation> {
+        self.taken_back
     }
 
     pub(super) fn broken(&self) -> Option<Broken> {

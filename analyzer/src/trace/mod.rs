@@ -17,6 +17,7 @@ mod stream;
 mod supply;
 #[cfg(test)]
 mod tests;
+mod undo;
 mod unpack;
 
 pub use error::{TraceError, Translation};
@@ -252,6 +253,12 @@ impl Trace {
         inputs.filter_map(|input| Some((input.path(), input.broken()?)))
     }
 
+    /// The inputs whose bytes were translated on the way, which was taken back.
+    pub(crate) fn taken_back(&self) -> impl Iterator<Item = (&Path, Translation)> {
+        let inputs = self.inputs.iter();
+        inputs.filter_map(|input| Some((input.path(), input.taken_back()?)))
+    }
+
     /// The inputs' paths as given.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().map(Input::path)
@@ -383,8 +390,16 @@ impl Opened {
             if head.is_none() && frames.has_nothing() && mtrace::is_log(&frames.block()) {
                 return frames.into_text().map(Self::Log).map_err(failed);
             }
-            head.get_or_insert_with(|| frames.block());
             let has_frame = found.iter().any(|it| matches!(it, Found::Whole(_)));
+            if head.is_none()
+                && !has_frame
+                && let Some(translation) = frames::translation(&frames.block())
+                && input.can_take_back(translation)
+            {
+                input.take_back(translation, frames.into_reader());
+                return Self::of(input, index);
+            }
+            head.get_or_insert_with(|| frames.block());
             all.append(&mut found);
             if has_frame {
                 return Ok(Self::Trace(Box::new(frames), all));
