@@ -91,48 +91,51 @@ pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<u64, DumpEr
 
 /// Prints the records of a log; what stands for modules in these is said before.
 fn dump_log(trace: &Trace, input: u32, out: &mut impl Write) -> io::Result<u64> {
-    let mut reader = Reader::new(trace.text(input), input, 1);
     let (mut calls, mut session) = (0, 0u64);
-    while reader.next_session() {
-        session += 1;
-        writeln!(out, "session={session}")?;
-        let mut batch = Batch::default();
-        loop {
-            batch.events.clear();
-            reader.fill(&mut batch, LOG_BATCH);
-            for module in batch.modules.drain(..) {
-                let path = module.path.unwrap_or_default();
-                writeln!(
-                    out,
-                    "base={:#x} path=\"{}\"",
-                    module.base,
-                    path.escape_debug()
-                )?;
-            }
-            if batch.events.is_empty() {
-                break;
-            }
-            for Event {
-                number,
-                clock,
-                record,
-                ..
-            } in &batch.events
-            {
-                calls += u64::from(record.op.is_heap());
-                writeln!(
-                    out,
-                    "line={clock} number={number} op={} ptr={:#x} size={} pc={:#x} base={:#x}",
-                    Name(record.op),
-                    record.ptr,
-                    record.size,
-                    record.pc,
-                    record.base
-                )?;
-            }
+    for mut reader in Reader::all(trace.text(input), input) {
+        while reader.next_session() {
+            session += 1;
+            writeln!(out, "session={session}")?;
+            calls += dump_session(&mut reader, out)?;
         }
     }
     Ok(calls)
+}
+
+fn dump_session(reader: &mut Reader<'_>, out: &mut impl Write) -> io::Result<u64> {
+    let mut calls = 0;
+    let mut batch = Batch::default();
+    loop {
+        batch.events.clear();
+        reader.fill(&mut batch, LOG_BATCH);
+        for module in batch.modules.drain(..) {
+            let path = module.path.unwrap_or_default();
+            writeln!(
+                out,
+                "base={:#x} path=\"{}\"",
+                module.base,
+                path.escape_debug()
+            )?;
+        }
+        if batch.events.is_empty() {
+            return Ok(calls);
+        }
+        for event in &batch.events {
+            let record = &event.record;
+            calls += u64::from(record.op.is_heap());
+            writeln!(
+                out,
+                "line={} number={} op={} ptr={:#x} size={} pc={:#x} base={:#x}",
+                event.clock,
+                event.number,
+                Name(record.op),
+                record.ptr,
+                record.size,
+                record.pc,
+                record.base
+            )?;
+        }
+    }
 }
 
 struct Printer<'w, W: Write> {

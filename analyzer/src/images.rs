@@ -80,8 +80,8 @@ pub(crate) struct Images {
 impl Images {
     /// The path of the program, where the image is from a log.
     pub(crate) fn program(&self, image: &Image) -> Option<&str> {
-        let input = image.session?.input;
-        let log = self.logs.iter().find(|log| log.input == input)?;
+        let index = image.session?.log;
+        let log = self.logs.iter().find(|log| log.index == index)?;
         log.program()
     }
 
@@ -124,8 +124,8 @@ impl Images {
         }
         let mut found = run.result();
         for input in &trace.logs {
-            let log = sessions::replay(trace, *input, want_blocks, sites, &mut found.images);
-            found.logs.push(log);
+            let logs = sessions::replay(trace, *input, want_blocks, sites, &mut found.images);
+            found.logs.extend(logs);
         }
         Ok(found)
     }

@@ -12,8 +12,8 @@ const BATCH: usize = 1 << 14;
 
 /// What a log has besides the records of its sessions.
 pub(crate) struct Log {
-    /// Index of the input.
-    pub(crate) input: u32,
+    /// Index of the input, and of the writer in that.
+    pub(crate) index: (u32, u32),
     pub(crate) condition: Condition,
     /// The modules that it names.
     pub(crate) modules: Vec<Seen>,
@@ -27,25 +27,26 @@ impl Log {
     }
 }
 
-/// Replays all sessions of the log in `input` into `images`.
+/// Replays all sessions of the log in `input` into `images`, and gives what else there is of each who wrote to it.
 pub(crate) fn replay(
     trace: &Trace,
     input: u32,
     want_blocks: bool,
     sites: &mut SiteTable,
     images: &mut Vec<Image>,
-) -> Log {
-    // No module of a log has the base of one of another.
-    let first_base = (u64::from(input) + 1) << 32;
-    let mut reader = Reader::new(trace.text(input), input, first_base);
-    while reader.next_session() {
-        images.push(replay_session(&mut reader, want_blocks, sites));
+) -> Vec<Log> {
+    let mut logs = Vec::new();
+    for mut reader in Reader::all(trace.text(input), input) {
+        while reader.next_session() {
+            images.push(replay_session(&mut reader, want_blocks, sites));
+        }
+        logs.push(Log {
+            index: reader.session.log,
+            condition: reader.condition(),
+            modules: reader.callers().modules().to_vec(),
+        });
     }
-    Log {
-        input,
-        condition: reader.condition(),
-        modules: reader.callers().modules().to_vec(),
-    }
+    logs
 }
 
 fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTable) -> Image {

@@ -151,6 +151,7 @@ fn callers_have_every_form_they_ever_had() {
             Some("./gw"),
         ),
         ("\t\t@ ./gw:[0x1233]\t", "0x1233", Some("./gw")),
+        ("@ ./gw:[0x1233]", "0x1233", Some("./gw")),
         ("listening@ ./gw:[0x1233] ", "0x1233", Some("./gw")),
     ];
     for (before, address, module) in forms {
@@ -248,6 +249,18 @@ fn sessions_are_processes_of_their_own() {
 }
 
 #[test]
+fn processes_that_a_collector_tells_apart_are_told_apart() {
+    let log = "[7] = Start\n[7] + 0x1000 0x1\n[8] = Start\n[8] + 0x1000 0x2\n[7] - 0x1000\n[8] + 0x2000 0x4\n[7] = End\n[8] - 0x1000\n[8] = End\n";
+    let report = reported(log);
+    assert_eq!(live(&report), [(0, 0), (1, 4)]);
+    assert_eq!(report["trace"]["complete"], true);
+    assert_eq!(
+        warned(&report, "late-releases") + warned(&report, "foreign-lines"),
+        0
+    );
+}
+
+#[test]
 fn the_log_of_a_parent_and_its_child_has_no_certain_error() {
     let log = "= Start\n+ 0x1000 0x1\n+ 0x2000 0x2\n@ [0x1] + 0x30= Start\n+ 0x1000 0x1\n- 0x1000\n- 0x1000\n- 0x2000\n";
     let report = reported(log);
@@ -324,6 +337,10 @@ fn every_verb_takes_logs_from_files_and_standard_input() {
     let file = scratch.write("log", PLAIN);
     assert_eq!(on(&["check"], &file).status, 1);
     assert_eq!(on(&[], &file).status, 0);
+    let without_end = scratch.write("open", PLAIN.replace("= End\n", ""));
+    assert_eq!(on(&["check"], &without_end).status, 1);
+    let tight = scratch.write("tight", "+0x1000 0x10\n-0x1000\n");
+    assert_eq!(live(&report(&tight)), [(0, 0)]);
     let dump = on(&["dump"], &file);
     assert!(
         dump.stdout

@@ -122,40 +122,45 @@ impl Exporter {
     }
 
     fn write_log(&self, input: u32, out: &mut dyn Write) -> io::Result<u64> {
-        let mut reader = Reader::new(self.trace.text(input), input, 1);
         let mut lines = 0;
-        while reader.next_session() {
-            let mut sites = SiteTable::default();
-            let mut events = Replay::new(Beginning::default()).events;
-            let mut batch = Batch::default();
-            let mut log = Log::new(&mut *out);
-            if reader.session.has_start {
-                log.mark("= Start")?;
+        for mut reader in Reader::all(self.trace.text(input), input) {
+            while reader.next_session() {
+                lines += write_session(&mut reader, out)?;
             }
-            loop {
-                batch.events.clear();
-                reader.fill(&mut batch, BATCH);
-                for module in batch.modules.drain(..) {
-                    events.declare(module, &mut sites);
-                }
-                if batch.events.is_empty() {
-                    break;
-                }
-                for event in &batch.events {
-                    if event.record.op.is_heap() {
-                        let site = events.site(&event.record, &mut sites);
-                        log.event(event, site, &sites)?;
-                    } else {
-                        log.finish()?;
-                        log.mark("= End")?;
-                    }
-                }
-            }
-            log.finish()?;
-            lines += log.lines;
         }
         Ok(lines)
     }
+}
+
+fn write_session(reader: &mut Reader<'_>, out: &mut dyn Write) -> io::Result<u64> {
+    let mut sites = SiteTable::default();
+    let mut events = Replay::new(Beginning::default()).events;
+    let mut batch = Batch::default();
+    let mut log = Log::new(out);
+    if reader.session.has_start {
+        log.mark("= Start")?;
+    }
+    loop {
+        batch.events.clear();
+        reader.fill(&mut batch, BATCH);
+        for module in batch.modules.drain(..) {
+            events.declare(module, &mut sites);
+        }
+        if batch.events.is_empty() {
+            break;
+        }
+        for event in &batch.events {
+            if event.record.op.is_heap() {
+                let site = events.site(&event.record, &mut sites);
+                log.event(event, site, &sites)?;
+            } else {
+                log.finish()?;
+                log.mark("= End")?;
+            }
+        }
+    }
+    log.finish()?;
+    Ok(log.lines)
 }
 
 /// A line to be written.

@@ -6,8 +6,8 @@
 use super::caller;
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_while1};
-use nom::character::complete::{char, one_of};
-use nom::combinator::{opt, peek, value};
+use nom::combinator::{map_opt, opt, value};
+use nom::number::complete::u8 as byte;
 use nom::sequence::preceded;
 use nom::{IResult, Parser};
 
@@ -136,12 +136,12 @@ fn usual(line: &[u8]) -> Option<Entry<'_>> {
     rest.is_empty().then_some(entry)
 }
 
-/// Whether a sign stands at `at`, with blanks around it.
+/// Whether a sign stands at `at`: with blanks around it, or where these were lost between a caller and an address.
 fn is_sign(line: &[u8], at: usize) -> bool {
-    let is_blank = |byte: Option<&u8>| byte.is_none_or(|byte| matches!(byte, b' ' | b'\t'));
+    let (before, after) = (&line[..at], &line[at + 1..]);
     matches!(line[at], b'+' | b'-' | b'<' | b'>' | b'!')
-        && is_blank(line.get(at + 1))
-        && (at == 0 || is_blank(line.get(at - 1)))
+        && matches!(before, [] | [.., b' ' | b'\t' | b']'])
+        && (matches!(after, [b' ' | b'\t', ..]) || after.starts_with(b"0x"))
 }
 
 /// Whether there is what only a record has, though none is whole.
@@ -163,12 +163,12 @@ fn is_tail(line: &[u8]) -> bool {
 
 /// A record from its sign on. What follows it must be parted from it.
 fn record(text: &[u8]) -> IResult<&[u8], Entry<'_>> {
-    let (rest, (kind, _, address)) = (kind, blanks, address).parse(text)?;
+    let (rest, (kind, _, address)) = (kind, opt(blanks), address).parse(text)?;
     let (rest, size) = match kind {
         Kind::Released | Kind::Old => (rest, 0),
         Kind::Allocated | Kind::New | Kind::Failed => preceded(blanks, size).parse(rest)?,
     };
-    let (rest, _) = peek(alt((end, value((), one_of(" \t"))))).parse(rest)?;
+    let (rest, ()) = part(rest)?;
     let entry = Entry {
         caller: None,
         kind,
@@ -179,18 +179,23 @@ fn record(text: &[u8]) -> IResult<&[u8], Entry<'_>> {
 }
 
 fn kind(text: &[u8]) -> IResult<&[u8], Kind> {
-    alt((
-        value(Kind::Allocated, char('+')),
-        value(Kind::Released, char('-')),
-        value(Kind::Old, char('<')),
-        value(Kind::New, char('>')),
-        value(Kind::Failed, char('!')),
-    ))
+    map_opt(byte, |sign| match sign {
+        b'+' => Some(Kind::Allocated),
+        b'-' => Some(Kind::Released),
+        b'<' => Some(Kind::Old),
+        b'>' => Some(Kind::New),
+        b'!' => Some(Kind::Failed),
+        _ => None,
+    })
     .parse(text)
 }
 
-fn end(text: &[u8]) -> IResult<&[u8], ()> {
-    value((), nom::combinator::eof).parse(text)
+/// Nothing more, or a blank.
+fn part(text: &[u8]) -> IResult<&[u8], ()> {
+    match text {
+        [] | [b' ' | b'\t', ..] => Ok((text, ())),
+        _ => fail(text),
+    }
 }
 
 fn blanks(text: &[u8]) -> IResult<&[u8], &[u8]> {

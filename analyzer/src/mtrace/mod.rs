@@ -13,6 +13,7 @@ mod naming;
 mod placing;
 mod reader;
 mod script;
+mod writers;
 
 pub use export::{Exported, Exporter, Part};
 

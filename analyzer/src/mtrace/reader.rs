@@ -6,6 +6,7 @@
 use super::callers::{Callers, Place, Seen};
 use super::line::{Kind, Line, Read};
 use super::mcheck;
+use super::writers::Writer;
 use crate::order::Event;
 use crate::sites::Module;
 use heapwire_format::{Op, Record};
@@ -37,8 +38,8 @@ pub(crate) struct Condition {
 /// What a log says of one session besides its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// Index of the input that holds the log.
-    pub(crate) input: u32,
+    /// Index of the input that holds the log, and of the writer in that.
+    pub(crate) log: (u32, u32),
     /// It begins with `= Start`.
     pub(crate) has_start: bool,
     /// `= Start` stands in the middle of a line: another process writes to the same file.
@@ -58,10 +59,24 @@ pub(crate) struct Reader<'l> {
 }
 
 impl<'l> Reader<'l> {
-    /// Reads `log`; its modules get bases from `first_base` on.
-    pub(crate) fn new(log: &'l [u8], input: u32, first_base: u64) -> Self {
+    /// Readers of the log in an input: one, or one for each of those who wrote to it.
+    pub(crate) fn all(log: &'l [u8], input: u32) -> Vec<Self> {
+        let writers = Writer::several(log);
+        if writers.is_empty() {
+            return vec![Self::new(log, (input, 0), None)];
+        }
+        let readers = (0..).zip(writers);
+        readers
+            .map(|(index, writer)| Self::new(log, (input, index), Some(writer)))
+            .collect()
+    }
+
+    fn new(log: &'l [u8], (input, writer_index): (u32, u32), writer: Option<Writer<'l>>) -> Self {
+        // No module has the base of one in another log.
+        let first_base = (u64::from(input) + 1) << 32 | u64::from(writer_index) << 24;
         let lines = Lines {
             rest: log,
+            writer,
             line: 0,
             number: 0,
             damaged: 0,
@@ -74,7 +89,7 @@ impl<'l> Reader<'l> {
             lines,
             ahead: VecDeque::new(),
             session: Session {
-                input,
+                log: (input, writer_index),
                 ..Session::default()
             },
             told: 0,
@@ -87,7 +102,7 @@ impl<'l> Reader<'l> {
             return false;
         };
         self.session = Session {
-            input: self.session.input,
+            log: self.session.log,
             ..Session::default()
         };
         self.told = 0;
@@ -266,6 +281,8 @@ const END: Record = Record {
 /// The lines of a log that say something, and the account of the others.
 struct Lines<'l> {
     rest: &'l [u8],
+    /// Whose lines are read; all lines without it.
+    writer: Option<Writer<'l>>,
     /// Number of the line read last, from 1.
     line: u64,
     /// Number of the record read last in its session.
@@ -303,6 +320,9 @@ impl<'l> Lines<'l> {
                 }
                 None => (std::mem::take(&mut self.rest), false),
             };
+            if self.writer.is_some_and(|writer| !writer.wrote(line)) {
+                continue;
+            }
             if let Some(item) = self.item(line, is_whole) {
                 return Some(item);
             }

@@ -19,7 +19,7 @@ pub(super) fn add_to(warnings: &mut Vec<Warning>, trace: &Trace, found: &Images)
 
 fn of_lines(warnings: &mut Vec<Warning>, trace: &Trace, log: &Log) {
     let condition = &log.condition;
-    let path = trace.paths().nth(log.input as usize);
+    let path = trace.paths().nth(log.index.0 as usize);
     let path = path.map_or_else(String::new, |path| path.display().to_string());
     let damaged = condition.damaged_lines;
     add(

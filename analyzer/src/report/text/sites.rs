@@ -33,7 +33,7 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
     page.heading(Ink::Strong, name, &about);
     if !ended {
         page.remark(match process.end {
-            "unknown" => "leaked, if the program ended here: the log does not say it",
+            "unknown" => "these are leaks if the program ended here, which the log does not say",
             _ => "the end of the program was not recorded as normal, so these need not be leaks",
         });
     }

@@ -299,7 +299,9 @@ fn blocks_of_a_program_that_did_not_end_are_not_called_leaked() {
             100,
         );
         assert!(!text.to_lowercase().contains("leaked"), "{text}");
-        assert!(text.contains("LIVE WHEN THE TRACE ENDS  3 sites"), "{text}");
+        let what = if end == "unknown" { "LOG" } else { "TRACE" };
+        let heading = format!("LIVE WHEN THE {what} ENDS  3 sites");
+        assert!(text.contains(&heading), "{text}");
     }
     assert!(
         text(
