@@ -51,6 +51,15 @@ pub(crate) fn install(image: &Image) {
     }
 }
 
+/// Gives the signals back.
+pub(crate) fn uninstall() {
+    for signal in SIGNALS.iter().take(CAUGHT.swap(0, Relaxed) as usize) {
+        if sys::action(*signal).is_ok_and(|action| action.handler == handler_address()) {
+            sys::set_action(*signal, &DEFAULT);
+        }
+    }
+}
+
 /// Our handler's address, to compare dispositions with.
 fn handler_address() -> usize {
     caught as *const () as usize

@@ -100,7 +100,7 @@ pub(crate) fn rebase_clock(lane: &Lane, now: u64) -> bool {
 }
 
 fn rebase(image: &Image, lane: &Lane, number: u64, clock: u64) -> bool {
-    if lane.is_wiped() {
+    if lane.is_wiped() || OUTPUT.kind() == Kind::Closed {
         return false;
     }
     empty_own(image, lane);

@@ -174,6 +174,8 @@ functions! {
     Execle "execle" Own;
     Fexecve "fexecve" Own;
     Execveat "execveat" Own;
+    Prctl "prctl" Own;
+    Syscall "syscall" Own;
     Mtrace "mtrace" Own;
     Muntrace "muntrace" Own;
     GnuLibcVersion "gnu_get_libc_version" Own;

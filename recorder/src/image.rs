@@ -191,6 +191,11 @@ pub(crate) fn is_wiped_by_kernel() -> bool {
     WIPES.load(Relaxed) != 0 // stored before recording opens
 }
 
+/// Whether recording is off for good.
+pub(crate) fn is_off() -> bool {
+    LIFE.load(Relaxed) == OFF // publishes nothing
+}
+
 /// Turns recording off for good.
 pub(crate) fn turn_off() {
     OUTPUT.close();
@@ -253,6 +258,19 @@ impl Image {
         turn_off();
         for lane in self.lanes_in_use() {
             lane.limit.store(0, Relaxed);
+        }
+    }
+
+    /// No system call may be made any more: lanes in the file take what they have room for.
+    pub(crate) fn seal(&self) {
+        turn_off();
+        for lane in self.lanes_in_use() {
+            let room = if self.are_lanes_in_file() {
+                lane.capacity()
+            } else {
+                0
+            };
+            lane.limit.store(room, Relaxed);
         }
     }
 

@@ -86,6 +86,9 @@ mod registry;
 #[cfg(not(loom))]
 mod relocate;
 #[cfg(not(loom))]
+#[cfg_attr(test, expect(dead_code, reason = "tests have no hooks"))]
+mod sandbox;
+#[cfg(not(loom))]
 mod sequence;
 #[cfg(not(loom))]
 mod start;

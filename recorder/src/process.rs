@@ -5,12 +5,19 @@ use crate::event::Event;
 use crate::function::Function;
 use crate::image::{self, Image};
 use crate::lane::{self, Lane};
-use crate::{flush, modules, next, sys};
+use crate::sandbox::Wish;
+use crate::{clock, fatal, flush, modules, next, sys};
 use heapwire_format::{EndReason, Op};
 
-/// Before the function with this index, which is called with `argument` first and returns to `pc`. Gives its address; the
-/// caller jumps there.
-pub(crate) extern "C" fn before(index: usize, pc: usize, argument: usize) -> usize {
+/// What `arch::pass` has saved: the arguments of a function, the sixth first.
+type Saved = [usize; 7];
+
+/// Before the function with this index, which returns to `pc`. Gives its address; the caller jumps there.
+///
+/// # Safety
+///
+/// `saved` is what `arch::pass` has laid out.
+pub(crate) unsafe extern "C" fn before(index: usize, pc: usize, saved: *const Saved) -> usize {
     let missing = arch::missing as *const () as usize;
     let Some(function) = Function::at(index) else {
         return missing;
@@ -18,10 +25,32 @@ pub(crate) extern "C" fn before(index: usize, pc: usize, argument: usize) -> usi
     if next::known(Function::Malloc).is_none() && !image::prepare() {
         return next::find_now(function).unwrap_or(missing);
     }
-    if let (Some(lane), Some(image)) = (lane::current(), image::current()) {
-        announce(image, lane, function, pc, argument);
+    // SAFETY: the caller vouches for it.
+    let [.., fourth, third, second, first] = unsafe { *saved };
+    let is_filter = matches!(function, Function::Prctl | Function::Syscall);
+    let wish = Wish::of(function, [first, second, third, fourth]);
+    if (!is_filter || wish.is_some())
+        && !image::is_off()
+        && let (Some(lane), Some(image)) = (lane::current(), image::current())
+    {
+        match wish {
+            Some(wish) if image.is_ours() && wish.forbids(image) => seal(image, lane),
+            Some(_) => {}
+            None => announce(image, lane, function, pc, first),
+        }
     }
     next::known(function).unwrap_or(missing)
+}
+
+/// Makes the last system calls.
+fn seal(image: &Image, lane: &Lane) {
+    if !image.are_lanes_in_file() {
+        lane.append(Event::of(Op::PAUSE, 0, 0)); // nobody will be told how much is lost
+    }
+    flush::everything(image, lane);
+    fatal::uninstall();
+    clock::stop();
+    image.seal();
 }
 
 fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, argument: usize) {
@@ -76,7 +105,7 @@ extern "C" fn begin() {
 
 /// The destructor of this library. Others may run later, and allocate.
 extern "C" fn finish() {
-    if next::known(Function::Malloc).is_none() {
+    if next::known(Function::Malloc).is_none() || image::is_off() {
         return;
     }
     if let (Some(lane), Some(image)) = (lane::current(), image::current())
@@ -106,5 +135,7 @@ entry_pass!(execlp, Function::Execlp);
 entry_pass!(execle, Function::Execle);
 entry_pass!(fexecve, Function::Fexecve);
 entry_pass!(execveat, Function::Execveat);
+entry_pass!(prctl, Function::Prctl);
+entry_pass!(syscall, Function::Syscall);
 entry_pass!(mtrace, Function::Mtrace);
 entry_pass!(muntrace, Function::Muntrace);

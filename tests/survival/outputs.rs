@@ -424,3 +424,46 @@ fn a_small_disk_fills_up_before_or_after_the_start() {
     let said = on(&["report"], &setup.scratch.join("small/t.hwt"));
     assert_eq!(said.status, 3, "{}", said.stdout);
 }
+
+/// Without the calls that a flush makes, lanes take what they have room for, and the rest is counted.
+#[test]
+fn a_program_that_gives_up_system_calls_goes_on_unchanged() {
+    let setup = Setup::new("sandbox");
+    let own = program(&setup.scratch, "sandbox");
+    for how in ["none", "most", "errno", "strict", "write", "write-by-call"] {
+        let plain = Run::of(Command::new(&own).arg(how));
+        assert_eq!(
+            (plain.status, plain.stdout.as_str()),
+            (6, "done\n"),
+            "{how}"
+        );
+        let trace = setup.scratch.join(&format!("{how}.hwt"));
+        let run = Run::of(traced(&own, &setup.library, trace.to_str().unwrap()).arg(how));
+        assert_eq!(run, plain, "{how}");
+        let (report, process) = process(&trace);
+        let lost = number(&report["trace"]["lost_records"]);
+        let seen =
+            number(&process["totals"]["allocations"]) + number(&process["totals"]["releases"]);
+        // One before, 20,000 pairs, one after, and one more pair before.
+        assert_eq!(seen + lost, 2 + 40_000 + 2, "{how}: {}", report["warnings"]);
+        assert!(leaked(&process).contains(&6001), "{how}");
+        let goes_on = ["none", "most"].contains(&how);
+        assert_eq!(lost == 0, goes_on, "{how}");
+        assert_eq!(leaked(&process).contains(&6002), goes_on, "{how}");
+        assert_eq!(list(&process["errors"]).len(), 0);
+        // On a pipe, too, it lives on; what is missing there nobody can say.
+        let line = "{ HEAPWIRE_OUT=fd:3 $OWN 3>&1 >&4 | cat >p.hwt; echo ${PIPESTATUS[0]}; } 4>&1";
+        let run = setup.shell(
+            &line.replace(
+                "$OWN",
+                &format!(
+                    "LD_PRELOAD={} {} {how}",
+                    setup.library.display(),
+                    own.display()
+                ),
+            ),
+            &[],
+        );
+        assert_eq!(run.stdout, "done\n6\n", "{how}: {}", run.stderr);
+    }
+}

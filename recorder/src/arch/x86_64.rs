@@ -2,6 +2,10 @@
 
 use crate::sync::AtomicU32;
 
+/// What a filter of system calls is told of the machine, `AUDIT_ARCH_X86_64` in <linux/audit.h>.
+#[cfg(not(loom))]
+pub(crate) const SECCOMP_ARCH: u32 = 0xC000_003E;
+
 /// ELF machine number, for the process declaration.
 pub(crate) const E_MACHINE: u64 = 62;
 
@@ -479,7 +483,7 @@ pub(crate) fn forwarded() -> usize {
     address
 }
 
-/// Calls `process::before` with the index in r11d, and jumps to the function it names with all
+/// Calls `process::before` with the index in r11d and the place of the arguments, and jumps to the function it names with all
 /// arguments as they were. Nothing of ours is on the stack then.
 #[cfg(not(any(loom, test)))]
 #[unsafe(naked)]
@@ -492,7 +496,7 @@ pub(crate) unsafe extern "C" fn pass() {
         "push r8",
         "push r9",
         "push rax",
-        "mov rdx, rdi",
+        "mov rdx, rsp",
         "mov edi, r11d",
         "mov rsi, qword ptr [rsp + 56]",
         "call {before}",
