@@ -93,7 +93,7 @@ pub fn open_log(bytes: &[u8], place: &Place) {
         let done = mtrace::print(path, program, &mut printed);
         assert!(done.is_err() || !printed.is_empty(), "nothing was printed");
     }
-    let Ok(exporter) = Exporter::open(std::slice::from_ref(path)) else {
+    let Ok(mut exporter) = Exporter::open(std::slice::from_ref(path)) else {
         return;
     };
     for part in exporter.parts() {
