@@ -1,9 +1,10 @@
 //! Names of functions, compared with those that binutils show.
 
-use crate::made::{look_up, run, scratch};
+use crate::made::{look_up, run, scratch, skip};
 use heapwire::address::FileAddress;
 use heapwire::symbols::{Located, Module, Options, resolve};
 use object::{Object, ObjectSymbol, SymbolKind};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -188,4 +189,57 @@ fn requests_are_answered_in_order_and_alike() {
         [forwards[100].clone(), forwards[100].clone()]
     );
     assert!(found[3].addresses.is_empty());
+}
+
+/// All names of a large library, compared with `c++filt`, but for those that it gets wrong: where a parameter of a template
+/// was mentioned in a local function before, it shows what that one had.
+#[test]
+fn names_as_cxxfilt_shows_them() {
+    let library = Path::new("/usr/lib/x86_64-linux-gnu/debug/libstdc++.so.6");
+    if !library.exists() {
+        return skip("a libstdc++ with symbols", "libstdc++6-12-dbg");
+    }
+    let bytes = fs::read(library).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let names: BTreeSet<&str> = elf
+        .symbols()
+        .filter_map(|symbol| symbol.name().ok())
+        .filter(|name| name.starts_with("_Z"))
+        .collect();
+    assert!(names.len() > 5_000, "only {} names", names.len());
+    let list = scratch("names_as_cxxfilt_shows_them").join("names");
+    let lines: Vec<&str> = names.iter().copied().collect();
+    fs::write(&list, lines.join("\n") + "\n").unwrap();
+    let output = std::process::Command::new("c++filt")
+        .stdin(fs::File::open(&list).unwrap())
+        .output()
+        .unwrap();
+    let theirs = String::from_utf8(output.stdout).unwrap();
+    let ours = heapwire::symbols::readable(&lines, &Options::default());
+    assert_eq!(theirs.lines().count(), lines.len());
+    let mut wrong_there = 0;
+    for ((name, ours), theirs) in lines.iter().zip(&ours).zip(theirs.lines()) {
+        if short(ours) != short(theirs) {
+            let is_known = theirs == *name // it cannot read it at all
+                || name.contains("9call_onceIM")
+                || name.contains("10__exchangeIiN");
+            assert!(is_known, "{name}\n  ours   {ours}\n  theirs {theirs}");
+            wrong_there += 1;
+        }
+    }
+    println!(
+        "{} names, {wrong_there} of which c++filt gets wrong",
+        lines.len()
+    );
+}
+
+/// The short names of the library's types for what `c++filt` writes in full, without a space before closing brackets.
+fn short(name: &str) -> String {
+    let long =
+        |kind: &str, more: &str| format!("std::basic_{kind}<char, std::char_traits<char>{more}>");
+    name.replace(" >", ">")
+        .replace(&long("string", ", std::allocator<char>"), "std::string")
+        .replace(&long("istream", ""), "std::istream")
+        .replace(&long("ostream", ""), "std::ostream")
+        .replace(&long("iostream", ""), "std::iostream")
 }

@@ -30,8 +30,10 @@ enum Reason {
     SymbolOfAnother,
     /// binutils, of a function without a linkage name: what stands in its entry, without its namespace and arguments.
     Unqualified,
-    /// The demanglers spell it differently, or only one of them can read it; without demangling, the names are the same.
-    Spelling,
+    /// binutils cannot read the name, and shows it as it is.
+    Unread,
+    /// binutils, where a template parameter was mentioned in a local function before: it shows what that one had.
+    WrongParameter,
 }
 
 /// Function and line of a frame; 0 where no line is known.
@@ -120,13 +122,35 @@ fn compare(name: &str, module: &Path, debug: &Path) {
                 (!name.is_empty() && ours.contains(name)).then_some(Reason::Unqualified)
             })
         });
-        // That the names themselves are right was seen above; here is the spelling.
-        let ours = places(&shown.addresses[index]);
-        differences.add("gnu -C", *address, &ours, &demangled[index], |_, _| {
-            Some(Reason::Spelling)
-        });
+        // Names that are the same must read the same as well.
+        let shown = places(&shown.addresses[index]);
+        let readable = ours
+            .iter()
+            .zip(&plain[index])
+            .zip(shown.iter().zip(&demangled[index]));
+        for ((ours, theirs), (shown, demangled)) in readable {
+            if ours.function == theirs.function {
+                let (shown, demangled) = (tight(&shown.function), tight(&demangled.function));
+                differences.names("gnu -C", *address, &shown, &demangled, spelling);
+            }
+        }
     }
     differences.finish(name, addresses.len());
+}
+
+/// Why the same name may read differently.
+fn spelling(_: &str, theirs: &str) -> Option<Reason> {
+    if theirs.starts_with("_Z") {
+        return Some(Reason::Unread);
+    }
+    let is_known = [
+        "call_once<void (std::thread::*)()",
+        "__exchange<int, std::ios_base",
+    ];
+    is_known
+        .iter()
+        .any(|part| theirs.contains(part))
+        .then_some(Reason::WrongParameter)
 }
 
 /// What differs, by tool and reason, with examples.
@@ -146,24 +170,33 @@ impl Differences {
         judge: impl Fn(&str, &str) -> Option<Reason>,
     ) {
         let lines = |places: &[Place]| places.iter().map(|place| place.line).collect::<Vec<_>>();
-        let all = format!("{:#x}\n  ours   {ours:?}\n  {tool:6} {theirs:?}", address.0);
         if lines(ours) != lines(theirs) {
-            self.unjudged.push(all);
+            self.unjudged.push(format!(
+                "{:#x}\n  ours   {ours:?}\n  {tool:6} {theirs:?}",
+                address.0
+            ));
             return;
         }
         for (ours, theirs) in ours.iter().zip(theirs) {
-            let (ours, theirs) = (&ours.function, &theirs.function);
-            if ours == theirs {
-                continue;
-            }
-            match judge(ours, theirs) {
-                Some(reason) => self
-                    .judged
-                    .entry((tool, reason))
-                    .or_default()
-                    .push(format!("{:#x} {ours} | {theirs}", address.0)),
-                None => self.unjudged.push(all.clone()),
-            }
+            self.names(tool, address, &ours.function, &theirs.function, &judge);
+        }
+    }
+
+    fn names(
+        &mut self,
+        tool: &'static str,
+        address: FileAddress,
+        ours: &str,
+        theirs: &str,
+        judge: impl Fn(&str, &str) -> Option<Reason>,
+    ) {
+        if ours == theirs {
+            return;
+        }
+        let both = format!("{:#x} {ours} | {theirs}", address.0);
+        match judge(ours, theirs) {
+            Some(reason) => self.judged.entry((tool, reason)).or_default().push(both),
+            None => self.unjudged.push(format!("{tool} {both}")),
         }
     }
 
@@ -278,6 +311,11 @@ fn word(name: &str) -> &str {
     name.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
         .find(|word| !word.is_empty())
         .unwrap_or(name)
+}
+
+/// The name without the space that some put in front of a closing bracket.
+fn tight(name: &str) -> String {
+    name.replace(" >", ">")
 }
 
 /// The name without the version that some tools append.
