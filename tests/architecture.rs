@@ -15,7 +15,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("clap", &["cli.rs", "cli/", "main.rs"]),
     ("flate2", &["trace/unpack.rs"]),
     ("gimli", &["symbols/"]),
-    ("memmap2", &["symbols/"]),
+    ("memmap2", &["symbols/", "trace/text.rs"]),
     ("nom", &["mtrace/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
     ("ruzstd", &["trace/unpack.rs"]),
@@ -46,7 +46,7 @@ const UNSAFE: &[&str] = &[
 ];
 
 /// Files of the analyzer that may: they map files, or start a program in ways that have no safe call.
-const UNSAFE_ANALYZER: &[&str] = &["record/child.rs", "symbols/file.rs"];
+const UNSAFE_ANALYZER: &[&str] = &["record/child.rs", "symbols/file.rs", "trace/text.rs"];
 
 /// Path below the folder and text of every Rust file below `folder`.
 fn sources(folder: &str) -> BTreeMap<String, String> {

@@ -130,13 +130,6 @@ impl Frames {
         Box::new(block.chain(self.from))
     }
 
-    /// All bytes from the last block on.
-    pub(crate) fn into_text(mut self) -> io::Result<Vec<u8>> {
-        let mut text = self.block.to_vec();
-        self.from.read_to_end(&mut text)?;
-        Ok(text)
-    }
-
     /// What the bytes outside whole frames show.
     pub(crate) fn condition(&self) -> &Condition {
         &self.account.condition

@@ -1,5 +1,6 @@
 //! One input: a file that can be read in any place, or a stream that gives its bytes once.
 
+use super::text::Text;
 use super::unpack::{self, Broken};
 use super::{TraceError, Translation, undo};
 use std::env;
@@ -76,12 +77,18 @@ impl Input {
     }
 
     /// All of its bytes.
-    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>, TraceError> {
-        let mut bytes = Vec::new();
-        self.reader()
-            .read_to_end(&mut bytes)
-            .map_err(|source| TraceError::open(&self.path, source))?;
-        Ok(bytes)
+    pub(crate) fn into_text(mut self) -> Result<Text, TraceError> {
+        let reader = self.reader();
+        self.text(reader)
+            .map_err(|source| TraceError::open(&self.path, source))
+    }
+
+    /// All of its bytes; those of a stream are what `all` gives.
+    pub(super) fn text(&self, mut all: Box<dyn Read + Send>) -> io::Result<Text> {
+        match self.store() {
+            Some(store) => Text::of(store),
+            None => Text::of(&Store::laid_aside(&[], &mut all)?),
+        }
     }
 
     /// Whether what was done to the bytes on the way can be taken back, and is not yet.

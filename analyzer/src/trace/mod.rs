@@ -17,6 +17,7 @@ mod stream;
 mod supply;
 #[cfg(test)]
 mod tests;
+mod text;
 mod undo;
 mod unpack;
 
@@ -33,8 +34,9 @@ pub(crate) use input::Input;
 use judge::{Content, Judged};
 use rustc_hash::FxHashMap;
 use source::Holder;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
+pub(crate) use text::Text;
 use unpack::Broken;
 
 /// Damage and other things that the inputs as a whole show.
@@ -97,7 +99,7 @@ pub(crate) struct Trace {
     /// Inputs that are logs of glibc's mtrace.
     pub(crate) logs: Vec<u32>,
     /// Their bytes.
-    texts: FxHashMap<u32, Vec<u8>>,
+    texts: FxHashMap<u32, Text>,
     reading: Reading,
 }
 
@@ -182,14 +184,14 @@ impl Trace {
         self.index(rests)
     }
 
-    fn add_log(&mut self, input: u32, text: Vec<u8>) {
+    fn add_log(&mut self, input: u32, text: Text) {
         self.logs.push(input);
         self.texts.insert(input, text);
     }
 
     /// The bytes of a log.
     pub(crate) fn text(&self, log: u32) -> &[u8] {
-        self.texts.get(&log).map_or(&[], Vec::as_slice)
+        self.texts.get(&log).map_or(&[], Text::bytes)
     }
 
     /// Makes an index of the input, if there is one and it is not yet read.
@@ -374,7 +376,7 @@ enum Opened {
     /// A trace, and the frames up to the first block that holds a whole one.
     Trace(Box<Frames>, Vec<Found>),
     /// A log of glibc's mtrace: its text.
-    Log(Vec<u8>),
+    Log(Text),
 }
 
 impl Opened {
@@ -388,7 +390,8 @@ impl Opened {
             let mut found = Vec::new();
             let goes_on = frames.read_block(&mut found).map_err(failed)?;
             if head.is_none() && frames.has_nothing() && mtrace::is_log(&frames.block()) {
-                return frames.into_text().map(Self::Log).map_err(failed);
+                let text = input.text(frames.into_reader());
+                return text.map(Self::Log).map_err(failed);
             }
             let has_frame = found.iter().any(|it| matches!(it, Found::Whole(_)));
             if head.is_none()
@@ -411,10 +414,8 @@ impl Opened {
         if frames.has_nothing()
             && let Some(store) = input.store()
         {
-            let mut text = Vec::new();
-            let mut all = store.reader(0, u64::MAX);
-            all.read_to_end(&mut text).map_err(failed)?;
-            if mtrace::is_log(&text) {
+            let text = Text::of(store).map_err(failed)?;
+            if mtrace::is_log(text.bytes()) {
                 return Ok(Self::Log(text));
             }
         }

@@ -7,7 +7,7 @@ mod pass;
 mod perl;
 mod place;
 
-use crate::trace::{Input, TraceError};
+use crate::trace::{Input, Text, TraceError};
 pub(super) use pass::Blanks;
 use pass::{Complaint, Left, Pass, What};
 pub(super) use perl::hex;
@@ -18,20 +18,20 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// A log, read as the script reads it.
-pub(super) struct Log(Vec<u8>);
+pub(super) struct Log(Option<Text>);
 
 impl Log {
     /// Opens `path`. The script takes a directory for an empty log.
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         match Input::open(path) {
-            Ok(input) => input.into_bytes().map(Self),
-            Err(TraceError::Directory { .. }) => Ok(Self(Vec::new())),
+            Ok(input) => input.into_text().map(|text| Self(Some(text))),
+            Err(TraceError::Directory { .. }) => Ok(Self(None)),
             Err(error) => Err(error),
         }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_ref().map_or(&[], Text::bytes)
     }
 
     pub(super) fn findings(&self, blanks: Blanks) -> Findings<'_> {
