@@ -18,6 +18,8 @@ use heapwire_format::Op;
 const MOST: usize = 2048;
 /// Calls from memory of no module that are believed without looking again.
 const TRUSTED_CALLS: u32 = 1024;
+/// How often a module is looked for that others take out at the same time.
+const TRIES: usize = 8;
 const SCRATCH: usize = 20 * 1024;
 
 /// One known module.
@@ -105,13 +107,17 @@ impl Table {
         }
         let cache = &lane.cache;
         let trusted = cache.trusted.load(Relaxed);
-        if cache.holds(pc) && cache.base.load(Relaxed) == 0 && trusted != 0 {
+        let is_current = cache.version.load(Relaxed) == self.version.load(Relaxed);
+        if is_current && cache.holds(pc) && cache.base.load(Relaxed) == 0 && trusted != 0 {
             cache.trusted.store(trusted.wrapping_sub(1), Relaxed);
             return 0;
         }
         let mut found = self.find(pc);
-        if found.is_none() {
-            self.refill(lane, Some(pc), false);
+        // Another thread's `dlclose` may take out again what one has just put in.
+        for _ in 0..TRIES {
+            if found.is_some() || !self.refill(lane, Some(pc), false) {
+                break;
+            }
             found = self.find(pc);
         }
         let version = self.version.load(Relaxed);
@@ -169,14 +175,17 @@ impl Table {
     /// Declares the modules that are mapped and not known, and takes out those that are gone.
     ///
     /// With `wanted`, only if no module holds that address yet.
-    fn refill(&self, lane: &Lane, wanted: Option<usize>, is_start: bool) {
-        let Some(mut guard) = self.lock(lane.tid.load(Relaxed)) else {
-            return;
+    ///
+    /// `false`: it was no use, and will be none.
+    fn refill(&self, lane: &Lane, wanted: Option<usize>, is_start: bool) -> bool {
+        let Some(mut guard) = self.lock_waiting(lane.tid.load(Relaxed)) else {
+            return false;
         };
         if wanted.is_some_and(|address| self.search(address).is_some()) {
-            return;
+            return true;
         }
         guard.read_maps(lane, wanted, is_start);
+        wanted.is_some_and(|address| self.search(address).is_some())
     }
 
     /// Declares the modules of an image that begins. `is_exec`: none of them can ever be unloaded.

@@ -1,6 +1,6 @@
 //! In company: other allocators and preloads, plug-ins and language run-times, each with its own ways to the heap.
 
-use super::{program, traced};
+use super::{program, source, traced};
 use heapwire_tests::build::{compile, executable, heapwire, recorder};
 use heapwire_tests::run::{Run, list, number, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
@@ -46,12 +46,6 @@ fn system_program(name: &str) -> Option<PathBuf> {
         is_missing(name);
     }
     found
-}
-
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("survival/programs")
-        .join(name)
 }
 
 /// Builds a library of this folder.
@@ -356,4 +350,68 @@ fn operators_of_the_library_go_on_calling_the_malloc_of_the_program() {
         .env("LD_PRELOAD", recorder(&scratch))
         .env("HEAPWIRE_OUT", scratch.join("t.hwt"));
     assert_eq!(said(&mut traced), alone);
+}
+
+/// One file serves both libcs.
+#[test]
+fn programs_of_musl_are_recorded_by_the_same_library() {
+    let scratch = Scratch::new("musl");
+    let Some(compiler) = system_program("musl-gcc") else {
+        return;
+    };
+    let program = scratch.join("c_family");
+    let built = Run::of(
+        Command::new(compiler)
+            .args(["-g", "-O0", "-w", "-fno-builtin", "-pthread", "-o"])
+            .arg(&program)
+            .arg(source("c_family.c")),
+    );
+    assert_eq!(built.status, 0, "{}", built.stderr);
+    let report = compared(&scratch, &|| Command::new(&program), &[]);
+    assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
+    let kept = [
+        (64 * 800, 1),
+        (50005, 1),
+        (50004, 1),
+        (50003, 1),
+        (50002, 1),
+        (5, 1),
+    ];
+    assert_eq!(leaks_of(&program, &report["processes"][0]), kept);
+}
+
+/// The environment of a set-user-ID program is another user's: nothing in it is followed, however the recorder got in.
+#[test]
+fn a_privileged_program_that_loads_the_recorder_ignores_the_environment() {
+    let scratch = Scratch::new("secure");
+    let program = scratch.join("secure");
+    compile(&source("secure.c"), &program, &[]);
+    if std::os::unix::fs::chown(&program, Some(65534), None).is_err() {
+        return is_missing("the right to make a file another user's");
+    }
+    let library = recorder(&scratch);
+    for (mode, secure, is_recorded) in [(0o755, 0, true), (0o4755, 1, false)] {
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+        let trace = scratch.join(&format!("{mode:o}.hwt"));
+        let line = format!(
+            "cp -a /etc etc && echo {} >etc/ld.so.preload && mount --bind etc /etc && exec env HEAPWIRE_OUT={} {}",
+            library.display(),
+            trace.display(),
+            program.display()
+        );
+        let mut command = without_recorder(Command::new("unshare"));
+        let run = Run::of(
+            command
+                .args(["-m", "bash", "-c", &line])
+                .current_dir(scratch.path()),
+        );
+        let _ = fs::remove_dir_all(scratch.join("etc")); // the copy of this round
+        assert_eq!(
+            (run.status, run.stdout),
+            (0, format!("secure {secure}\n")),
+            "{}",
+            run.stderr
+        );
+        assert_eq!(trace.exists(), is_recorded, "{mode:o}");
+    }
 }

@@ -4,9 +4,12 @@ use super::{program, traced};
 use heapwire_tests::build::recorder;
 use heapwire_tests::run::{Run, list, number, report};
 use heapwire_tests::scratch::Scratch;
+use serde_json::Value;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
-fn swept(how: &str) -> serde_json::Value {
+fn swept(how: &str) -> Value {
     let scratch = Scratch::new(&format!("sweep-{how}"));
     let (program, library) = (program(&scratch, "sweep"), recorder(&scratch));
     let folder = scratch.join("files");
@@ -50,4 +53,99 @@ fn where_the_path_leads_elsewhere_recording_ends_and_the_report_says_so() {
         number(&process["totals"]["releases"]) >= 2000,
         "what was recorded before is there"
     );
+}
+
+/// Whatever the trace goes to, the program's own files hold its own bytes only.
+#[test]
+fn files_that_get_the_standard_numbers_stay_clean() {
+    let scratch = Scratch::new("stdio-files");
+    let (program, library) = (program(&scratch, "stdio_files"), recorder(&scratch));
+    for (out, how) in [
+        ("t.hwt", ""),
+        ("fd:1", ">t.hwt"),
+        ("fd:1", "| cat >t.hwt"),
+        ("/dev/stdout", ">>t.hwt"),
+        ("/proc/self/fd/2", "2>t.hwt"),
+        ("fd:2", "2>&1 | cat >t.hwt"),
+    ] {
+        let folder = scratch.join("files");
+        fs::create_dir_all(&folder).unwrap();
+        let trace = scratch.join("t.hwt");
+        let _ = fs::remove_file(&trace); // of the round before
+        let line = format!(
+            "{{ LD_PRELOAD={} HEAPWIRE_OUT={out} {} {}; echo $? >status; }} {how}",
+            library.display(),
+            program.display(),
+            folder.display()
+        );
+        let run = Run::of(
+            Command::new("bash")
+                .args(["-c", &line])
+                .current_dir(scratch.path()),
+        );
+        assert_eq!(
+            (run.status, run.stdout.as_str(), run.stderr.as_str()),
+            (0, "", "")
+        );
+        assert_eq!(
+            fs::read_to_string(scratch.join("status")).unwrap(),
+            "0\n",
+            "{out} {how}"
+        );
+        for file in ["data0", "data1", "data2"] {
+            assert_eq!(
+                fs::read(folder.join(file)).unwrap(),
+                [0; 1000],
+                "{out} {how}"
+            );
+        }
+        let report = report(&trace);
+        let process = &list(&report["processes"])[0];
+        let has = |bytes| {
+            list(&process["leaks"])
+                .iter()
+                .any(|leak| leak["bytes"] == bytes)
+        };
+        assert!(has(60001), "{out} {how}");
+        assert!(
+            has(60002) || report["trace"]["complete"] == false,
+            "what is missing is told: {out} {how}"
+        );
+    }
+}
+
+/// A relative path means what it meant at the start, and a closed number is not ours any more.
+#[test]
+fn a_daemon_keeps_its_files_clean_and_is_recorded() {
+    let scratch = Scratch::new("daemon");
+    let (program, library) = (program(&scratch, "daemon"), recorder(&scratch));
+    let folder = scratch.join("files");
+    fs::create_dir(&folder).unwrap();
+    for out in ["relative-%p.hwt", "relative.hwt"] {
+        let mut command = traced(&program, &library, out);
+        let run = Run::of(command.arg(&folder).current_dir(scratch.path()));
+        assert_eq!(
+            (run.status, run.stdout.as_str()),
+            (0, "daemon said y\n"),
+            "{out}"
+        );
+        assert_eq!(fs::read(folder.join("file0")).unwrap(), b"daemon\n");
+        let name = out.replace("%p", "");
+        assert!(
+            !Path::new("/").join(&name).exists(),
+            "no trace where it went"
+        );
+    }
+    let report = report(&scratch.join("relative.hwt"));
+    let leaks = |process: &Value| -> Vec<u64> {
+        let leaks = list(&process["leaks"]).iter();
+        leaks
+            .map(|leak| number(&leak["bytes"]))
+            .filter(|bytes| *bytes > 60_000)
+            .collect()
+    };
+    let found: Vec<_> = list(&report["processes"]).iter().map(leaks).collect();
+    // The process in between makes no call.
+    assert_eq!(found, [[60001], [60002]], "first process, daemon");
+    assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
 }

@@ -7,6 +7,7 @@ mod descriptors;
 mod early;
 mod ends;
 mod kill;
+mod modules;
 mod outputs;
 mod signals;
 mod threads;
@@ -19,10 +20,16 @@ use std::process::Command;
 
 /// Compiles a program of this folder.
 fn program(scratch: &Scratch, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("survival/programs");
     let out = scratch.join(name);
-    compile(&source.join(format!("{name}.c")), &out, &["-pthread"]);
+    compile(&source(&format!("{name}.c")), &out, &["-pthread"]);
     out
+}
+
+/// A file of this folder's programs.
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("survival/programs")
+        .join(name)
 }
 
 /// `program` with the recorder in it, which writes to `out`.

@@ -1,0 +1,1 @@
+const char *beside_word(void) { return "beside"; }
