@@ -57,20 +57,26 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         machine: Machine::Other,
         clock: 0,
     });
-    let mut read = Batch::default();
-    let mut goes_on = true;
-    while goes_on {
-        goes_on = replay.step(|events, mut batch| {
-            read.events.clear();
-            reader.fill(&mut read, BATCH);
-            for module in read.modules.drain(..) {
-                events.declare(module, sites);
-            }
-            for event in &read.events {
-                events.apply(event, sites, &mut batch);
-            }
-            (!read.events.is_empty(), Some(batch))
-        });
+    let (mut read, mut next) = (Batch::default(), Batch::default());
+    loop {
+        next.events.clear();
+        let look = || {
+            replay.step(|events, mut batch| {
+                for module in read.modules.drain(..) {
+                    events.declare(module, sites);
+                }
+                for event in &read.events {
+                    events.apply(event, sites, &mut batch);
+                }
+                ((), Some(batch))
+            });
+        };
+        // To read lines takes as long as all the rest.
+        rayon::join(|| reader.fill(&mut next, BATCH), look);
+        std::mem::swap(&mut read, &mut next);
+        if read.events.is_empty() {
+            break;
+        }
     }
     let session = reader.session;
     let mut outcome = replay.finish(session.taken, want_blocks, sites);

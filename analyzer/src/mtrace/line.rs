@@ -4,9 +4,7 @@
 //! before one (a time, a pid, an indent, output of the program) is not of our making and can be anything.
 
 use super::caller;
-use nom::branch::alt;
-use nom::bytes::complete::{tag, take_while1};
-use nom::combinator::{map_opt, opt, value};
+use nom::combinator::map_opt;
 use nom::number::complete::u8 as byte;
 use nom::sequence::preceded;
 use nom::{IResult, Parser};
@@ -163,12 +161,12 @@ fn is_tail(line: &[u8]) -> bool {
 
 /// A record from its sign on. What follows it must be parted from it.
 fn record(text: &[u8]) -> IResult<&[u8], Entry<'_>> {
-    let (rest, (kind, _, address)) = (kind, opt(blanks), address).parse(text)?;
+    let (rest, (kind, _, address)) = (kind, blanks, address).parse(text)?;
     let (rest, size) = match kind {
         Kind::Released | Kind::Old => (rest, 0),
-        Kind::Allocated | Kind::New | Kind::Failed => preceded(blanks, size).parse(rest)?,
+        Kind::Allocated | Kind::New | Kind::Failed => preceded(part, size).parse(rest)?,
     };
-    let (rest, ()) = part(rest)?;
+    let (_, ()) = part(rest)?;
     let entry = Entry {
         caller: None,
         kind,
@@ -198,21 +196,30 @@ fn part(text: &[u8]) -> IResult<&[u8], ()> {
     }
 }
 
-fn blanks(text: &[u8]) -> IResult<&[u8], &[u8]> {
-    take_while1(|byte| matches!(byte, b' ' | b'\t')).parse(text)
+/// Any blanks. This and what follows is done for each line: one look at the first bytes decides.
+fn blanks(text: &[u8]) -> IResult<&[u8], ()> {
+    let mut rest = text;
+    while let [b' ' | b'\t', after @ ..] = rest {
+        rest = after;
+    }
+    Ok((rest, ()))
 }
 
 fn address(text: &[u8]) -> IResult<&[u8], u64> {
-    alt((preceded(prefix, hexadecimal), value(0, tag(&b"(nil)"[..])))).parse(text)
+    match text {
+        [b'0', b'x' | b'X', digits @ ..] => hexadecimal(digits),
+        [b'(', b'n', b'i', b'l', b')', rest @ ..] => Ok((rest, 0)),
+        _ => fail(text),
+    }
 }
 
 /// Sizes had no prefix in the first versions; zero never has one.
 fn size(text: &[u8]) -> IResult<&[u8], u64> {
-    preceded(opt(prefix), hexadecimal).parse(text)
-}
-
-fn prefix(text: &[u8]) -> IResult<&[u8], &[u8]> {
-    alt((tag(&b"0x"[..]), tag(&b"0X"[..]))).parse(text)
+    let (text, ()) = blanks(text)?;
+    match text {
+        [b'0', b'x' | b'X', digits @ ..] => hexadecimal(digits),
+        _ => hexadecimal(text),
+    }
 }
 
 /// The value of each byte as a digit; what is none has [`NO_DIGIT`].
