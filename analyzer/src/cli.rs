@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and nothing of how it is done.
 
+use crate::quantity::{address, duration, sizes};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
@@ -36,8 +37,12 @@ pub(crate) enum Command {
     Report(Report),
     /// Report, and exit with 1 on leaks or wrong releases: for CI
     Check(Check),
-    /// List single blocks of a trace
+    /// List single blocks of a trace, or all that happened to an address
     Blocks(Blocks),
+    /// Show live bytes and blocks over time
+    Timeline(Timeline),
+    /// Compare two traces, site by site
+    Diff(Diff),
     /// List the modules of traces, and where their symbols come from
     Symbols(Symbols),
     /// Pack traces with all files that their symbols come from, for reports elsewhere
@@ -108,10 +113,95 @@ pub(crate) struct Blocks {
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     /// Blocks that were never released
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present_any = ["at", "until", "ptr"])]
     pub(crate) live: bool,
+    /// Blocks that are live then: a time such as 90s, the peak, or the end
+    #[arg(long, value_name = "WHEN", value_parser = at, conflicts_with = "live")]
+    pub(crate) at: Option<At>,
+    /// The same, for a cycle: blocks of --from to --to that are not released then
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["live", "at"])]
+    pub(crate) until: Option<u64>,
+    /// All that happened to this address
+    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with_all = ["live", "at", "until"])]
+    pub(crate) ptr: Option<u64>,
+    /// Handed out this long after the start, or later
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) from: Option<u64>,
+    /// Handed out before this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) to: Option<u64>,
+    /// Handed to this thread; can be given more than once
+    #[arg(long, value_name = "TID")]
+    pub(crate) thread: Vec<u64>,
+    /// Handed out to a module with this in its path; can be given more than once
+    #[arg(long, value_name = "PART")]
+    pub(crate) module: Vec<String>,
+    /// With a function of this name in the stack; can be given more than once
+    #[arg(long, value_name = "PART")]
+    pub(crate) function: Vec<String>,
+    /// Handed out at this function, FILE:LINE or address
+    #[arg(long, value_name = "SITE")]
+    pub(crate) site: Option<String>,
+    /// Of this size, or from one to another: 64, 1K..64K, 1M..
+    #[arg(long, value_name = "A..B", value_parser = sizes)]
+    pub(crate) size: Option<(u64, u64)>,
+    /// At least so old
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) min_age: Option<u64>,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
+}
+
+/// A moment at which blocks are live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Time(u64),
+    Peak,
+    End,
+}
+
+fn at(text: &str) -> Result<At, String> {
+    match text {
+        "peak" => Ok(At::Peak),
+        "end" => Ok(At::End),
+        time => duration(time).map(At::Time),
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Timeline {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Length of a step, such as 100ms [default: one that makes a few hundred]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) step: Option<u64>,
+    /// Commas between columns, and times in nanoseconds
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Diff {
+    /// Trace file to compare with
+    #[arg(value_name = "OLD")]
+    pub(crate) old: PathBuf,
+    /// Trace file that is compared
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+    /// Compare sums per million allocations or per second
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) per: Option<Per>,
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Per {
+    /// Per million allocations
+    Allocations,
+    /// Per second of the trace
+    Seconds,
 }
 
 #[derive(Args, Debug)]

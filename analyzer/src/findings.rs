@@ -9,7 +9,7 @@ use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind, Report};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::Trace;
-use crate::{mtrace, symbols, usage, warnings};
+use crate::{Options, mtrace, usage, warnings};
 use heapwire_format::{Family, Op};
 use std::collections::BTreeSet;
 
@@ -71,6 +71,8 @@ struct Teller<'a> {
     names: &'a Names,
     sites: &'a SiteTable,
     clock: Clock,
+    /// Every site is to be listed.
+    all_sites: bool,
     /// The program of a log.
     program: Option<&'a str>,
 }
@@ -114,15 +116,20 @@ pub(crate) fn report(
     trace: &Trace,
     images: &Images,
     sites: &SiteTable,
-    options: &symbols::Options,
+    options: &Options,
 ) -> Report {
-    let shown = shown_sites(images);
-    let names = Names::of(&shown, sites, options);
+    let mut shown = shown_sites(images);
+    if options.all_sites {
+        let rows = images.images.iter().flat_map(|image| &image.outcome.sites);
+        shown.extend(rows.map(|row| row.site));
+    }
+    let names = Names::of(&shown, sites, &options.symbols);
     let processes = images.images.iter().map(|image| {
         let teller = Teller {
             names: &names,
             sites,
             clock: Clock::of(image, images),
+            all_sites: options.all_sites,
             program: images.program(image),
         };
         teller.process(image)
@@ -273,13 +280,7 @@ impl Teller<'_> {
                     .filter(|_| outcome.peak.bytes > 0),
                 sites: self.rows(&outcome.peak_sites(), Self::peak_site),
             },
-            timeline: match self.clock {
-                Clock::Time(_) => report::Timeline {
-                    step_ns: outcome.timeline.0,
-                    bytes: outcome.timeline.1.clone(),
-                },
-                Clock::Lines => report::Timeline::default(),
-            },
+            timeline: self.timeline(outcome),
             leaks: self.rows(&outcome.leaks(), Self::leak),
             errors: outcome
                 .faults
@@ -287,7 +288,24 @@ impl Teller<'_> {
                 .filter_map(|it| self.fault(it, &bypass))
                 .collect(),
             temporaries: self.rows(&outcome.temporaries(), Self::temporary),
-            usage: usage::of(outcome, self.names, self.sites, image.session.is_none()),
+            usage: usage::of(
+                outcome,
+                self.names,
+                self.sites,
+                image.session.is_none(),
+                self.all_sites,
+            ),
+        }
+    }
+
+    fn timeline(&self, outcome: &Outcome) -> report::Timeline {
+        match self.clock {
+            Clock::Time(_) => report::Timeline {
+                step_ns: outcome.timeline.0,
+                bytes: outcome.timeline.1.iter().map(|live| live.0).collect(),
+                blocks: outcome.timeline.1.iter().map(|live| live.1).collect(),
+            },
+            Clock::Lines => report::Timeline::default(),
         }
     }
 

@@ -24,6 +24,8 @@ const COPIED: usize = 1 << 24;
 
 /// One process image and what its replay came to.
 pub(crate) struct Image {
+    /// Tag of its stream.
+    pub(crate) tag: u32,
     pub(crate) declaration: Option<ProcessDeclaration>,
     /// Pid, from the declaration or from its lanes.
     pub(crate) pid: Option<u64>,
@@ -77,7 +79,54 @@ pub(crate) struct Images {
     pub(crate) begin_wall: Option<u64>,
 }
 
+/// Where replays stop before the end.
+#[derive(Default)]
+pub(crate) enum Stops {
+    #[default]
+    Nowhere,
+    /// So many nanoseconds after the first recorded process began.
+    At(u64),
+    /// For each stream tag after the record of this number.
+    After(FxHashMap<u32, u64>),
+}
+
+/// Where one replay stops.
+#[derive(Clone, Copy)]
+struct Stop {
+    /// The first number that is not replayed.
+    number: u64,
+    /// The highest clock that is.
+    clock: u64,
+}
+
+impl Stops {
+    fn of(&self, tag: u32, begin_clock: u64) -> Stop {
+        let mut stop = Stop {
+            number: u64::MAX,
+            clock: u64::MAX,
+        };
+        match self {
+            Self::Nowhere => {}
+            Self::At(time) => stop.clock = begin_clock.saturating_add(*time),
+            Self::After(numbers) => {
+                stop.number = numbers.get(&tag).map_or(0, |last| last.saturating_add(1));
+            }
+        }
+        stop
+    }
+}
+
 impl Images {
+    /// Each image's moment of most live bytes.
+    pub(crate) fn peaks(&self) -> Stops {
+        let images = self.images.iter();
+        Stops::After(
+            images
+                .map(|image| (image.tag, image.outcome.peak.number))
+                .collect(),
+        )
+    }
+
     /// The path of the program, where the image is from a log.
     pub(crate) fn program(&self, image: &Image) -> Option<&str> {
         let index = image.session?.log;
@@ -93,9 +142,27 @@ impl Images {
     pub(crate) fn of(
         trace: &mut Trace,
         want_blocks: bool,
+        stops: &Stops,
+        sites: &mut SiteTable,
+    ) -> Result<Self, TraceError> {
+        Self::in_steps(trace, want_blocks, stops, None, sites)
+    }
+
+    /// The same with timelines in steps of so many nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
+    pub(crate) fn in_steps(
+        trace: &mut Trace,
+        want_blocks: bool,
+        stops: &Stops,
+        step: Option<u64>,
         sites: &mut SiteTable,
     ) -> Result<Self, TraceError> {
         let mut run = Run {
+            stops,
+            step,
             want_blocks,
             plan: Plan::default(),
             images: Vec::new(),
@@ -134,6 +201,8 @@ impl Images {
 /// Who is whose child, and when all began.
 #[derive(Default)]
 struct Plan {
+    /// Nanoseconds of a step of timelines.
+    step: Option<u64>,
     declarations: Vec<Option<ProcessDeclaration>>,
     /// Parent's place among the streams.
     parents: Vec<Option<usize>>,
@@ -184,6 +253,7 @@ impl Plan {
         }
         let first = declarations.iter().flatten().min_by_key(|it| it.clock);
         Self {
+            step: None,
             begin_clock: first.map_or(begin_clock, |it| it.clock),
             begin_wall: first.map(|it| it.wall_clock).filter(|wall| *wall != 0),
             declarations,
@@ -214,6 +284,7 @@ impl Plan {
                 .map(ProcessDeclaration::machine)
                 .unwrap_or_default(),
             clock: self.begin_clock,
+            step: self.step,
         }
     }
 }
@@ -299,6 +370,8 @@ fn pid(stream: &Stream, declaration: Option<&ProcessDeclaration>) -> Option<u64>
 }
 
 struct Run<'t> {
+    stops: &'t Stops,
+    step: Option<u64>,
     trace: &'t mut Trace,
     sites: &'t mut SiteTable,
     plan: Plan,
@@ -331,6 +404,7 @@ impl Run<'_> {
                 if self.trace.streams.is_empty() {
                     return Ok(());
                 }
+                self.plan.step = self.step;
                 running.begin(&mut self.plan, None);
                 return self.line(running);
             }
@@ -350,6 +424,7 @@ impl Run<'_> {
 
     /// A stream of which nothing was replayed.
     fn running(&mut self, stream: usize) -> Running {
+        self.plan.step = self.step;
         match self.first.take() {
             Some(first) if first.supply.stream == stream => first,
             other => {
@@ -368,7 +443,11 @@ impl Run<'_> {
             let Some(running) = line.last_mut() else {
                 return Ok(());
             };
-            match running.advance(self.trace, self.sites)? {
+            let tag = self.trace.streams.get(running.supply.stream);
+            let stop = self
+                .stops
+                .of(tag.map_or(0, |stream| stream.tag), self.plan.begin_clock);
+            match running.advance(stop, self.trace, self.sites)? {
                 // A circle of parents comes back to its root.
                 Next::Fork(_, child) if child == root => {}
                 Next::Fork(_, child) if depth >= GENERATIONS => self.plan.parents[child] = None,
@@ -412,10 +491,10 @@ impl Run<'_> {
         let order = &running.order;
         let first = order.lowest();
         let (differing_copies, late) = (order.differing_copies, order.late);
-        let outcome = running
-            .replay
-            .finish(claimed.taken, self.want_blocks, self.sites);
+        let taken = if running.is_stopped { 0 } else { claimed.taken };
+        let outcome = running.replay.finish(taken, self.want_blocks, self.sites);
         self.images[stream] = Some(Image {
+            tag: claimed.tag,
             pid: pid(claimed, declaration.as_ref()),
             has_lanes: claimed.lanes_pid.is_some(),
             lacks_parent: declaration
@@ -466,6 +545,8 @@ struct Running {
     order: Order,
     replay: Replay,
     children: Peekable<IntoIter<(u64, usize)>>,
+    /// Nothing more is to be replayed.
+    is_stopped: bool,
 }
 
 /// Where a replay stopped.
@@ -484,6 +565,7 @@ impl Running {
             order: Order::default(),
             replay: Replay::new(Beginning::default()),
             children: Vec::new().into_iter().peekable(),
+            is_stopped: false,
         }
     }
 
@@ -505,21 +587,35 @@ impl Running {
     }
 
     /// Replays up to the next fork point, or to the end.
-    fn advance(&mut self, trace: &mut Trace, sites: &mut SiteTable) -> Result<Next, TraceError> {
+    fn advance(
+        &mut self,
+        stop: Stop,
+        trace: &mut Trace,
+        sites: &mut SiteTable,
+    ) -> Result<Next, TraceError> {
         loop {
             let fork = self.children.peek().map(|(number, _)| *number);
-            let limit = fork.unwrap_or(u64::MAX);
+            let limit = fork.unwrap_or(u64::MAX).min(stop.number);
             let (supply, order) = (&mut self.supply, &mut self.order);
+            let is_stopped = &mut self.is_stopped;
             let (trace, sites) = (&mut *trace, &mut *sites);
             let looked = self.replay.step(move |events, mut batch| {
-                while !order.is_ready() {
+                while !*is_stopped && !order.is_ready() {
                     match feed(trace, supply, order) {
                         Ok(true) => {}
                         Ok(false) => return (Ok(Looked::Several), None),
                         Err(error) => return (Err(error), None),
                     }
                 }
-                let found = order.window(limit, |event| events.apply(&event, sites, &mut batch));
+                let found = !*is_stopped
+                    && order.window(limit, |event| {
+                        *is_stopped |= event.clock > stop.clock;
+                        if !*is_stopped {
+                            events.apply(&event, sites, &mut batch);
+                        }
+                    });
+                // What is beyond the last number that is asked for stays where it is.
+                *is_stopped |= !found && limit == stop.number && limit != u64::MAX;
                 if found {
                     (Ok(Looked::Window), Some(batch))
                 } else {

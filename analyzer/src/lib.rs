@@ -10,8 +10,10 @@ mod blocks;
 mod bundle;
 mod bypass;
 mod declare;
+mod difference;
 mod dump;
 mod findings;
+mod history;
 mod images;
 mod mismatch;
 mod modules;
@@ -20,6 +22,7 @@ mod naming;
 mod order;
 mod replay;
 pub mod report;
+mod selection;
 mod sessions;
 mod sites;
 pub mod symbols;
@@ -30,12 +33,14 @@ mod usage;
 mod warnings;
 
 pub use bundle::{BundleError, Bundled, bundle};
+pub use difference::difference;
 pub use dump::DumpError;
+pub use selection::{Selection, Until};
 pub use trace::{TraceError, Translation};
 
-use images::Images;
+use images::{Images, Stops};
 use naming::Names;
-use report::{LiveBlocks, ModuleList, Report};
+use report::{History, LiveBlocks, ModuleList, Report};
 use sites::SiteTable;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -48,6 +53,12 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Where to look for symbols.
     pub symbols: symbols::Options,
+    /// The moment to which the trace is followed; to its end where none is given.
+    pub until: Option<Until>,
+    /// Nanoseconds of a step of timelines; a length that makes a few hundred where none is given.
+    pub step: Option<u64>,
+    /// List every site.
+    pub all_sites: bool,
 }
 
 /// Reports what the inputs hold, taken together.
@@ -63,7 +74,7 @@ pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceErr
 
 fn analyze_trace(mut trace: Trace, options: &Options) -> Result<Report, TraceError> {
     let (images, sites) = replayed(&mut trace, false, options)?;
-    Ok(findings::report(&trace, &images, &sites, &options.symbols))
+    Ok(findings::report(&trace, &images, &sites, options))
 }
 
 /// The process images of a trace and the sites in them; `want_blocks` keeps the single live blocks.
@@ -73,23 +84,50 @@ fn replayed(
     options: &Options,
 ) -> Result<(Images, SiteTable), TraceError> {
     let mut sites = SiteTable::default();
-    let images = Images::of(trace, want_blocks, &mut sites)?;
+    let stops = match options.until {
+        None => Stops::default(),
+        Some(Until::Time(time)) => Stops::At(time),
+        Some(Until::Peak) => {
+            // What is counted on the way is counted when the trace is read for the second time.
+            trace.index_all()?;
+            let condition = trace.condition.clone();
+            let images = Images::of(trace, false, &Stops::default(), &mut SiteTable::default())?;
+            trace.condition = condition;
+            images.peaks()
+        }
+    };
+    let images = Images::in_steps(trace, want_blocks, &stops, options.step, &mut sites)?;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
     Ok((images, sites))
 }
 
-/// Lists the blocks that were never released.
+/// Lists the blocks that are live at the end, or at the moment that the options name, as far as they are selected.
 ///
 /// # Errors
 ///
 /// As [`analyze`].
-pub fn live_blocks(inputs: &[PathBuf], options: &Options) -> Result<LiveBlocks, TraceError> {
+pub fn live_blocks(
+    inputs: &[PathBuf],
+    selection: &Selection,
+    options: &Options,
+) -> Result<LiveBlocks, TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
         let mut trace = Trace::open(&inputs)?;
         let (images, sites) = replayed(&mut trace, true, &options)?;
-        Ok(blocks::live(&trace, &images, &sites, &options.symbols))
+        Ok(blocks::live(&trace, &images, &sites, selection, &options))
     };
+    with_threads(options.threads, work)
+}
+
+/// All that happened to one address, and to blocks around it.
+///
+/// # Errors
+///
+/// As [`analyze`].
+pub fn history(inputs: &[PathBuf], address: u64, options: &Options) -> Result<History, TraceError> {
+    let (inputs, options) = bundle::open(inputs, options);
+    let work = || history::of(&mut Trace::open(&inputs)?, address, &options.symbols);
     with_threads(options.threads, work)
 }
 

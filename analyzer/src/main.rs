@@ -1,9 +1,11 @@
 //! The command `heapwire`. Only this file prints and decides the exit status.
 
+mod block_verbs;
 mod cli;
 mod drop_in;
 mod export;
 mod module_verbs;
+mod quantity;
 mod reading;
 mod record;
 mod run;
@@ -77,7 +79,12 @@ fn answer(cli: &Cli) -> u8 {
         }
         Command::Blocks(blocks) => {
             let terminal = Terminal::of(&io::stdout(), cli);
-            read(reading::blocks(blocks, &terminal, &mut out, &mut say))
+            read(block_verbs::blocks(blocks, &terminal, &mut out, &mut say))
+        }
+        Command::Timeline(asked) => read(block_verbs::timeline(asked, &mut out, &mut say)),
+        Command::Diff(asked) => {
+            let terminal = Terminal::of(&io::stdout(), cli);
+            read(block_verbs::diff(asked, &terminal, &mut out, &mut say))
         }
         Command::Symbols(symbols) => {
             let terminal = Terminal::of(&io::stdout(), cli);

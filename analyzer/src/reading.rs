@@ -1,9 +1,9 @@
 //! The verbs that read traces, and how their results reach a person.
 
-use crate::cli::{Blocks, Check, Cli, Color, Dump, Format, Places, Report as Asked, Reporting};
+use crate::cli::{Check, Cli, Color, Dump, Format, Places, Report as Asked, Reporting};
 use heapwire::report::format::counted;
 use heapwire::report::system::is_system;
-use heapwire::report::text::{TextOptions, render, render_blocks};
+use heapwire::report::text::{TextOptions, render};
 use heapwire::report::{Leak, Process, Report, Warning, escape, json};
 use heapwire::{BundleError, DumpError, Options, TraceError, symbols};
 use std::env;
@@ -185,25 +185,8 @@ fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Repo
     Ok(report)
 }
 
-/// `heapwire blocks`: gives the exit status.
-pub(crate) fn blocks(
-    asked: &Blocks,
-    terminal: &Terminal,
-    out: &mut dyn Write,
-    say: &mut dyn Write,
-) -> Result<u8, Stopped> {
-    let live = heapwire::live_blocks(&asked.traces, &options(Some(&asked.reporting)))?;
-    let text = match asked.reporting.format {
-        Format::Json => json::render(&live),
-        Format::Text => render_blocks(&live, &terminal.options_for(&asked.reporting)),
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    answered(&live.warnings, say)
-}
-
 /// The exit status of a verb that has shown its result: that of success only if a call was recorded.
-fn answered(warnings: &[Warning], say: &mut dyn Write) -> Result<u8, Stopped> {
+pub(crate) fn answered(warnings: &[Warning], say: &mut dyn Write) -> Result<u8, Stopped> {
     let Some(why) = no_records(warnings) else {
         return Ok(0);
     };

@@ -56,6 +56,7 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         writes_late: true,
         machine: Machine::Other,
         clock: 0,
+        step: None,
     });
     let (mut read, mut next) = (Batch::default(), Batch::default());
     loop {
@@ -86,6 +87,7 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         }
     }
     Image {
+        tag: 0,
         declaration: None,
         pid: None,
         outcome,

@@ -2,13 +2,19 @@
 
 use crate::naming::Names;
 use crate::replay::{Histogram, Outcome, SiteRow};
-use crate::report::usage::{Class, Failed, Grown, ModuleUsage, ThreadUsage, Usage};
+use crate::report::usage::{Class, Failed, Grown, ModuleUsage, SiteUsage, ThreadUsage, Usage};
 use crate::sites::SiteTable;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The usage of one process image; `has_time` where its clock counts time, and its threads are known.
-pub(crate) fn of(outcome: &Outcome, names: &Names, sites: &SiteTable, has_time: bool) -> Usage {
+pub(crate) fn of(
+    outcome: &Outcome,
+    names: &Names,
+    sites: &SiteTable,
+    has_time: bool,
+    all_sites: bool,
+) -> Usage {
     let mut failed: Vec<Failed> = outcome
         .failed
         .iter()
@@ -46,6 +52,23 @@ pub(crate) fn of(outcome: &Outcome, names: &Names, sites: &SiteTable, has_time: 
         modules: modules(&outcome.sites, sites),
         failed,
         grown,
+        sites: if all_sites {
+            outcome.sites.iter().map(|row| site(row, names)).collect()
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn site(row: &SiteRow, names: &Names) -> SiteUsage {
+    SiteUsage {
+        allocations: row.handed_out,
+        bytes: row.handed_out_bytes,
+        live_blocks: row.live_blocks,
+        live_bytes: row.live_bytes,
+        peak_bytes: row.at_peak.0,
+        temporary: row.temporary,
+        stack: names.stack(row.site),
     }
 }
 

@@ -20,3 +20,4 @@ mod samples;
 mod symbols;
 mod transparency;
 mod truth;
+mod verbs;

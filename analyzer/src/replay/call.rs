@@ -62,6 +62,7 @@ pub(super) struct Gain {
     pub(super) site: SiteId,
     pub(super) size: u64,
     pub(super) clock: u64,
+    pub(super) number: u64,
 }
 
 /// The heap calls of a stretch of events; each has a position in it.

@@ -175,6 +175,7 @@ impl Events {
             site: call.site,
             size,
             clock: call.clock,
+            number: call.number,
         });
         batch.push(call);
     }

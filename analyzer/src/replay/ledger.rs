@@ -1,5 +1,6 @@
 //! The account of one process image: what is live after each call, the peak, and who held it.
 
+use super::Beginning;
 use super::call::Batch;
 use super::fault::{RawFault, Target};
 use super::heap::{Block, Paired};
@@ -33,14 +34,16 @@ pub(super) struct Ledger {
     freed: Vec<u64>,
     /// Bytes that begin.
     gained: Vec<u64>,
+    /// Blocks that begin, less those that end.
+    net: Vec<i32>,
 }
 
 impl Ledger {
-    pub(super) fn new(clock: u64, first_own: u64, inherited: (u64, u64)) -> Self {
+    pub(super) fn new(beginning: &Beginning, first_own: u64, inherited: (u64, u64)) -> Self {
         Self {
             first_own,
             usage: Usage::default(),
-            timeline: Timeline::new(clock),
+            timeline: Timeline::new(beginning.clock, beginning.step),
             faults: Vec::new(),
             more_faults: 0,
             temporary: 0,
@@ -54,6 +57,7 @@ impl Ledger {
             lifetimes_in_records: Histogram::default(),
             freed: Vec::new(),
             gained: Vec::new(),
+            net: Vec::new(),
         }
     }
 
@@ -65,8 +69,11 @@ impl Ledger {
         if let Some((position, bytes)) = peak {
             self.apply(batch, paired, 0, split);
             let at = batch.gains.partition_point(|gain| gain.position < position);
-            let clock = batch.gains.get(at).map_or(0, |gain| gain.clock);
-            self.usage.mark_peak(bytes, clock);
+            let (clock, number) = batch
+                .gains
+                .get(at)
+                .map_or((0, 0), |gain| (gain.clock, gain.number));
+            self.usage.mark_peak(bytes, clock, number);
         }
         self.apply(batch, paired, split, u32::MAX);
         self.count(paired);
@@ -98,8 +105,11 @@ impl Ledger {
         self.freed.resize(batch.len(), 0);
         self.gained.clear();
         self.gained.resize(batch.len(), 0);
+        self.net.clear();
+        self.net.resize(batch.len(), 0);
         for gain in &batch.gains {
             self.gained[gain.position as usize] = gain.size;
+            self.net[gain.position as usize] += 1;
             self.sizes.note(gain.size);
         }
         for of in paired {
@@ -107,6 +117,7 @@ impl Ledger {
                 if end.block.number >= self.first_own {
                     let freed = &mut self.freed[end.position as usize];
                     *freed = freed.saturating_add(end.block.size);
+                    self.net[end.position as usize] -= 1;
                 }
             }
         }
@@ -115,6 +126,7 @@ impl Ledger {
     /// Follows live bytes from position to position. Gives the position and height of a new peak, if there is one.
     fn walk(&mut self, batch: &Batch) -> Option<(u32, u64)> {
         let mut live = self.usage.live_bytes;
+        let mut blocks = self.usage.live_blocks;
         let mut highest = self.usage.peak.bytes;
         let mut peak = None;
         let ticks = batch.ticks.iter().map(|(position, _)| *position as usize);
@@ -123,22 +135,21 @@ impl Ledger {
         let clocks = std::iter::once(None).chain(batch.ticks.iter().map(|tick| Some(tick.1)));
         for ((begin, end), clock) in begins.zip(ends).zip(clocks) {
             if let Some(clock) = clock {
-                self.timeline.advance_to(clock, live);
+                self.timeline.advance_to(clock, (live, blocks));
             }
-            let mut most = None;
+            let mut most = (0, 0);
             for (at, (freed, gained)) in
                 (begin..).zip(self.freed[begin..end].iter().zip(&self.gained[begin..end]))
             {
                 live = live.saturating_sub(*freed).saturating_add(*gained);
-                most = most.max(Some(live));
+                blocks = blocks.saturating_add_signed(self.net[at].into());
+                most = (most.0.max(live), most.1.max(blocks));
                 if live > highest {
                     highest = live;
                     peak = Some((at, live));
                 }
             }
-            if let Some(most) = most {
-                self.timeline.note(most);
-            }
+            self.timeline.note(most);
         }
         self.usage.live_bytes = live;
         peak.map(|(at, bytes)| (u32::try_from(at).unwrap_or(u32::MAX), bytes))

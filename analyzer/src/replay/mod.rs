@@ -94,6 +94,8 @@ pub(crate) struct Beginning {
     pub(crate) machine: Machine,
     /// The trace's clock when the first recorded process began.
     pub(crate) clock: u64,
+    /// Nanoseconds of a step of the timeline, where that is asked for.
+    pub(crate) step: Option<u64>,
 }
 
 /// The replay of one process image, up to the event that came last. Its stages work on stretches of events at the same time:
@@ -120,7 +122,7 @@ impl Replay {
         Self {
             events: Events::new(&beginning, numbers, code),
             heap: Heap::default(),
-            ledger: Ledger::new(beginning.clock, 0, (0, 0)),
+            ledger: Ledger::new(&beginning, 0, (0, 0)),
             first_own: 0,
             inherits_bypass: false,
             ready: None,
@@ -163,7 +165,7 @@ impl Replay {
                 code,
             ),
             heap,
-            ledger: Ledger::new(beginning.clock, first, (blocks, bytes)),
+            ledger: Ledger::new(&beginning, first, (blocks, bytes)),
             first_own: first,
             // Whatever it released before the fork, it went on.
             inherits_bypass: self.inherits_bypass || ledger.shows_bypass(),

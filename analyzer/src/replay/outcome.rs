@@ -43,8 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) live_blocks: u64,
     pub(crate) live_bytes: u64,
     pub(crate) peak: PeakMoment,
-    /// Nanoseconds of a step, and most live bytes in each.
-    pub(crate) timeline: (u64, Vec<u64>),
+    /// Nanoseconds of a step, and most live bytes and blocks in each.
+    pub(crate) timeline: (u64, Vec<(u64, u64)>),
     /// In order of number.
     pub(crate) faults: Vec<RawFault>,
     /// Faults beyond those.

@@ -1,76 +1,91 @@
-//! Most live bytes in each of a bounded number of equal steps of time, without knowing beforehand how long it takes.
+//! Most live bytes and blocks in each of a bounded number of equal steps of time, without knowing beforehand how long it
+//! takes.
 
+/// Steps where none are asked for.
 const COLUMNS: usize = 256;
-const FIRST_STEP_BITS: u32 = 20; // about a millisecond
+const FIRST_STEP: u64 = 1 << 20; // about a millisecond
+/// Steps of a length that was asked for.
+const MOST_COLUMNS: usize = 1 << 20;
+
+/// Live bytes and blocks.
+pub(crate) type Live = (u64, u64);
 
 /// Columns so far. Where they run out, neighbours merge and steps double.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     /// Nanoseconds of the clock where the first column begins.
     begin: u64,
-    step_bits: u32,
-    columns: Vec<u64>,
-    /// Live bytes before the last moment that was noted.
-    last: u64,
+    step: u64,
+    most: usize,
+    columns: Vec<Live>,
+    /// What was live before the last moment that was noted.
+    last: Live,
     /// Where the last column ends.
     column_end: u64,
 }
 
 impl Timeline {
-    pub(crate) fn new(begin: u64) -> Self {
+    /// Steps of `step` nanoseconds; where none is given, of a length that makes a few hundred.
+    pub(crate) fn new(begin: u64, step: Option<u64>) -> Self {
+        let most = step.map_or(COLUMNS, |_| MOST_COLUMNS);
+        let step = step.unwrap_or(FIRST_STEP).max(1);
         Self {
             begin,
-            step_bits: FIRST_STEP_BITS,
-            columns: vec![0],
-            last: 0,
-            column_end: begin.saturating_add(1 << FIRST_STEP_BITS),
+            step,
+            most,
+            columns: vec![(0, 0)],
+            last: (0, 0),
+            column_end: begin.saturating_add(step),
         }
     }
 
-    /// Goes on to a moment before whose event `live_bytes` are live. Clocks of threads differ a little: what comes late
-    /// counts as now.
-    pub(crate) fn advance_to(&mut self, clock: u64, live_bytes: u64) {
-        self.last = live_bytes;
+    /// Goes on to a moment before whose event `live` is. Clocks of threads differ a little: what comes late counts as now.
+    pub(crate) fn advance_to(&mut self, clock: u64, live: Live) {
+        self.last = live;
         if clock >= self.column_end && self.column_end != u64::MAX {
             self.advance(clock);
         }
     }
 
-    /// Notes live bytes after an event.
-    pub(crate) fn note(&mut self, live_bytes: u64) {
+    /// Notes what is live after an event.
+    pub(crate) fn note(&mut self, live: Live) {
         if let Some(column) = self.columns.last_mut() {
-            *column = (*column).max(live_bytes);
+            *column = higher(*column, live);
         }
     }
 
     fn advance(&mut self, clock: u64) {
         let since = clock - self.begin;
-        while since >> self.step_bits >= COLUMNS as u64 {
-            self.step_bits += 1;
+        while since / self.step >= self.most as u64 {
+            self.step = self.step.saturating_mul(2);
             self.columns = self
                 .columns
                 .chunks(2)
-                .map(|pair| pair.iter().copied().max().unwrap_or(0))
+                .map(|pair| pair.iter().copied().fold((0, 0), higher))
                 .collect();
         }
-        let column = usize::try_from(since >> self.step_bits).unwrap_or(COLUMNS);
+        let column = usize::try_from(since / self.step).unwrap_or(self.most);
         if column >= self.columns.len() {
             self.columns.resize(column + 1, self.last);
         }
         self.column_end = (column as u64 + 1)
-            .checked_mul(1 << self.step_bits)
+            .checked_mul(self.step)
             .map_or(u64::MAX, |end| self.begin.saturating_add(end));
     }
 
-    /// Nanoseconds of a step, and the most live bytes in each; none where nothing was live.
-    pub(crate) fn finish(self) -> (u64, Vec<u64>) {
-        let columns = if self.columns.iter().all(|column| *column == 0) {
+    /// Nanoseconds of a step, and the most live bytes and blocks in each; none where nothing was live.
+    pub(crate) fn finish(self) -> (u64, Vec<Live>) {
+        let columns = if self.columns.iter().all(|column| *column == (0, 0)) {
             Vec::new()
         } else {
             self.columns
         };
-        (1 << self.step_bits, columns)
+        (self.step, columns)
     }
+}
+
+fn higher(one: Live, other: Live) -> Live {
+    (one.0.max(other.0), one.1.max(other.1))
 }
 
 #[cfg(test)]
@@ -80,32 +95,42 @@ mod tests {
     #[test]
     fn steps_double_and_values_stay() {
         let at = |timeline: &mut Timeline, clock, before, after| {
-            timeline.advance_to(clock, before);
-            timeline.note(after);
+            timeline.advance_to(clock, (before, 1));
+            timeline.note((after, 1));
         };
-        let mut timeline = Timeline::new(1000);
+        let mut timeline = Timeline::new(1000, None);
         at(&mut timeline, 1000, 0, 5);
         at(&mut timeline, 1001, 5, 2);
         at(&mut timeline, 1000 + (10 << 20), 2, 3);
         let (step, columns) = timeline.finish();
         assert_eq!(step, 1 << 20);
-        assert_eq!(columns, [5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3]);
+        let bytes: Vec<_> = columns.iter().map(|it| it.0).collect();
+        assert_eq!(bytes, [5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3]);
 
-        let mut timeline = Timeline::new(0);
+        let mut timeline = Timeline::new(0, None);
         at(&mut timeline, 0, 0, 7);
         at(&mut timeline, 300 << 20, 7, 1);
         let (step, columns) = timeline.finish();
         assert_eq!(step, 2 << 20);
         assert_eq!(columns.len(), 151);
-        assert_eq!((columns[0], columns[150]), (7, 7));
+        assert_eq!((columns[0], columns[150]), ((7, 1), (7, 1)));
+    }
+
+    #[test]
+    fn steps_of_a_given_length_are_kept() {
+        let mut timeline = Timeline::new(0, Some(1000));
+        timeline.advance_to(500_000, (0, 0));
+        timeline.note((3, 2));
+        let (step, columns) = timeline.finish();
+        assert_eq!((step, columns.len(), columns[500]), (1000, 501, (3, 2)));
     }
 
     #[test]
     fn any_clock_is_taken() {
-        let mut timeline = Timeline::new(5);
+        let mut timeline = Timeline::new(5, None);
         for clock in [0, u64::MAX, 3, u64::MAX - 1, 1 << 40] {
-            timeline.advance_to(clock, 1);
-            timeline.note(1);
+            timeline.advance_to(clock, (1, 1));
+            timeline.note((1, 1));
         }
         let (_, columns) = timeline.finish();
         assert!(columns.len() <= COLUMNS);

@@ -31,6 +31,8 @@ pub(crate) struct PeakMoment {
     pub(crate) blocks: u64,
     /// Nanoseconds of the traced machine's clock.
     pub(crate) clock: u64,
+    /// Number of the record.
+    pub(crate) number: u64,
 }
 
 /// The account of one process image. Sums saturate, since sizes in a trace can be any.
@@ -67,12 +69,13 @@ impl Usage {
     }
 
     /// What is booked now is the peak.
-    pub(crate) fn mark_peak(&mut self, bytes: u64, clock: u64) {
+    pub(crate) fn mark_peak(&mut self, bytes: u64, clock: u64, number: u64) {
         self.peaks += 1;
         self.peak = PeakMoment {
             bytes,
             blocks: self.live_blocks,
             clock,
+            number,
         };
     }
 

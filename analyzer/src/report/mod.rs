@@ -198,6 +198,8 @@ pub struct Timeline {
     pub step_ns: u64,
     /// Most live bytes in each step.
     pub bytes: Vec<u64>,
+    /// Most live blocks in each step.
+    pub blocks: Vec<u64>,
 }
 
 /// Blocks of one site that were never released.
@@ -344,6 +346,77 @@ pub struct Frame {
     pub column: Option<u32>,
     /// Whether the compiler merged this function into the next frame's.
     pub inlined: bool,
+}
+
+/// What changed between two reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// Sums of the old one.
+    pub old: SiteSums,
+    /// Sums of the new one.
+    pub new: SiteSums,
+    /// Nanoseconds that the old trace spans.
+    pub old_duration_ns: u64,
+    /// Nanoseconds that the new trace spans.
+    pub new_duration_ns: u64,
+    /// Sites that changed, most growth of live bytes first.
+    pub sites: Vec<SiteChange>,
+}
+
+/// A site in both reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct SiteChange {
+    /// In the old one.
+    pub old: SiteSums,
+    /// In the new one.
+    pub new: SiteSums,
+    /// The site; as the old report has it, if it does.
+    pub stack: Stack,
+}
+
+/// Sums of one site or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SiteSums {
+    /// Requested bytes never released.
+    pub live_bytes: u64,
+    /// Blocks never released.
+    pub live_blocks: u64,
+    /// Requested bytes live at the peak.
+    pub peak_bytes: u64,
+    /// Blocks ever handed out.
+    pub allocations: u64,
+    /// Blocks released before the same thread allocated again.
+    pub temporary: u64,
+}
+
+/// All that happened to an address.
+#[derive(Clone, Debug, Serialize)]
+pub struct History {
+    /// The address, as `0x…`.
+    pub address: String,
+    /// In order, process image by process image.
+    pub events: Vec<HistoryEvent>,
+}
+
+/// One call on a block at the address or around it.
+#[derive(Clone, Debug, Serialize)]
+pub struct HistoryEvent {
+    /// The process.
+    pub pid: Option<u64>,
+    /// `allocated`, `released`, `realloc-old` …
+    pub event: &'static str,
+    /// Where the block begins.
+    pub address: String,
+    /// Requested bytes, where the call says them.
+    pub size: Option<u64>,
+    /// Number of the record.
+    pub number: u64,
+    /// Kernel tid.
+    pub thread: Option<u64>,
+    /// Nanoseconds since the first recorded process began.
+    pub time_ns: u64,
+    /// The call.
+    pub stack: Stack,
 }
 
 /// The single blocks of `blocks --live`.

@@ -4,8 +4,10 @@
 
 mod blocks;
 mod chart;
+mod difference;
 mod faults;
 mod header;
+mod history;
 mod modules;
 mod page;
 mod shares;
@@ -14,6 +16,8 @@ mod stack;
 mod summary;
 
 pub use blocks::render_blocks;
+pub use difference::{Normal, render_difference};
+pub use history::render_history;
 pub use modules::render_modules;
 pub use summary::{Ended, render_summary};
 

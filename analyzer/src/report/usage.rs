@@ -20,6 +20,9 @@ pub struct Usage {
     pub failed: Vec<Failed>,
     /// Blocks that a realloc made larger, by site, most bytes first.
     pub grown: Vec<Grown>,
+    /// Every site, where all are asked for; in order of address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<SiteUsage>,
 }
 
 /// Blocks with values from one power of two up to the next; from 0 up to 1.
@@ -65,6 +68,25 @@ pub struct ModuleUsage {
     pub peak_bytes: u64,
     /// Blocks released before the same thread allocated again.
     pub temporary: u64,
+}
+
+/// What one site was handed.
+#[derive(Clone, Debug, Serialize)]
+pub struct SiteUsage {
+    /// Blocks, by reallocs as well.
+    pub allocations: u64,
+    /// Requested bytes of these.
+    pub bytes: u64,
+    /// Blocks never released.
+    pub live_blocks: u64,
+    /// Requested bytes of these.
+    pub live_bytes: u64,
+    /// Requested bytes live at the peak.
+    pub peak_bytes: u64,
+    /// Blocks released before the same thread allocated again.
+    pub temporary: u64,
+    /// The site.
+    pub stack: Stack,
 }
 
 /// Calls of one site that returned no memory.

@@ -3,7 +3,7 @@
 use crate::report::{LiveBlocks, Report};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
-use crate::{Images, Options, analyze_trace, blocks};
+use crate::{Images, Options, Selection, Stops, analyze_trace, blocks};
 
 pub(crate) const ALLOCATED: u8 = 0x01;
 pub(crate) const RELEASED: u8 = 0x02;
@@ -276,8 +276,14 @@ pub(crate) fn report(inputs: impl IntoIterator<Item = Vec<u8>>) -> Report {
 pub(crate) fn live_blocks(inputs: impl IntoIterator<Item = Vec<u8>>) -> LiveBlocks {
     let mut trace = Trace::of_bytes(inputs).unwrap();
     let mut sites = SiteTable::default();
-    let images = Images::of(&mut trace, true, &mut sites).unwrap();
-    blocks::live(&trace, &images, &sites, &Options::default().symbols)
+    let images = Images::of(&mut trace, true, &Stops::default(), &mut sites).unwrap();
+    blocks::live(
+        &trace,
+        &images,
+        &sites,
+        &Selection::default(),
+        &Options::default(),
+    )
 }
 
 /// The counts of the warnings of a kind.

@@ -1,6 +1,7 @@
 //! What a whole analysis says of traces made byte by byte.
 
 mod bypass;
+mod cycles;
 mod damage;
 mod dump;
 mod ends;

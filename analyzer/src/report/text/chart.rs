@@ -121,6 +121,7 @@ mod tests {
     fn moments_stand_below_their_columns() {
         let timeline = Timeline {
             step_ns: 60_000_000_000,
+            blocks: Vec::new(),
             bytes: vec![1; 12],
         };
         let line = marks(&timeline, 40);

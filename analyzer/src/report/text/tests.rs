@@ -128,6 +128,7 @@ fn process() -> Process {
         },
         timeline: Timeline {
             step_ns: 60 * SECOND,
+            blocks: Vec::new(),
             bytes: vec![0, 1000, 2_500_000, 5_033_165, 333_517],
         },
         leaks: vec![

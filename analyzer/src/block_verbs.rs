@@ -1,0 +1,126 @@
+//! The verbs about single blocks, about time, and about two traces.
+
+use crate::cli::{At, Blocks, Diff, Format, Per, Timeline};
+use crate::reading::{self, Stopped, Terminal};
+use heapwire::report::text::{Normal, render_blocks, render_difference, render_history};
+use heapwire::report::{Process, json};
+use heapwire::{Options, Selection, Until};
+use std::io::Write;
+
+/// `heapwire blocks`: gives the exit status.
+pub(crate) fn blocks(
+    asked: &Blocks,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+    say: &mut dyn Write,
+) -> Result<u8, Stopped> {
+    let options = Options {
+        until: match (asked.until, asked.at) {
+            (Some(time), _) | (None, Some(At::Time(time))) => Some(Until::Time(time)),
+            (None, Some(At::Peak)) => Some(Until::Peak),
+            (None, Some(At::End) | None) => None,
+        },
+        ..reading::options(Some(&asked.reporting))
+    };
+    let text_options = terminal.options_for(&asked.reporting);
+    if let Some(address) = asked.ptr {
+        let history = heapwire::history(&asked.traces, address, &options)?;
+        let text = match asked.reporting.format {
+            Format::Json => json::render(&history),
+            Format::Text => render_history(&history, &text_options),
+        };
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let selection = Selection {
+        from: asked.from,
+        to: asked.to,
+        threads: asked.thread.clone(),
+        modules: asked.module.clone(),
+        functions: asked.function.clone(),
+        site: asked.site.clone(),
+        sizes: asked.size,
+        min_age: asked.min_age,
+    };
+    let live = heapwire::live_blocks(&asked.traces, &selection, &options)?;
+    let text = match asked.reporting.format {
+        Format::Json => json::render(&live),
+        Format::Text => render_blocks(&live, &text_options),
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    reading::answered(&live.warnings, say)
+}
+
+/// `heapwire timeline`: gives the exit status.
+pub(crate) fn timeline(
+    asked: &Timeline,
+    out: &mut dyn Write,
+    say: &mut dyn Write,
+) -> Result<u8, Stopped> {
+    let options = Options {
+        step: asked.step,
+        ..Options::default()
+    };
+    let report = heapwire::analyze(&asked.traces, &options)?;
+    if !asked.csv {
+        writeln!(out, "    time s  live bytes  live blocks  pid")?;
+    } else {
+        writeln!(out, "pid,time_ns,live_bytes,live_blocks")?;
+    }
+    for process in &report.processes {
+        rows(process, asked.csv, out)?;
+    }
+    out.flush()?;
+    reading::answered(&report.warnings, say)
+}
+
+fn rows(process: &Process, is_csv: bool, out: &mut dyn Write) -> Result<(), Stopped> {
+    let timeline = &process.timeline;
+    let pid = process.pid.map_or_else(String::new, |pid| pid.to_string());
+    let columns = timeline.bytes.iter().zip(&timeline.blocks);
+    for (column, (bytes, blocks)) in (0u64..).zip(columns) {
+        let time = column.saturating_mul(timeline.step_ns);
+        if is_csv {
+            writeln!(out, "{pid},{time},{bytes},{blocks}")?;
+        } else {
+            let seconds = format!("{}.{:03}", time / 1_000_000_000, time / 1_000_000 % 1000);
+            writeln!(out, "{seconds:>10}  {bytes:>10}  {blocks:>11}  {pid}")?;
+        }
+    }
+    Ok(())
+}
+
+/// `heapwire diff`: gives the exit status.
+pub(crate) fn diff(
+    asked: &Diff,
+    terminal: &Terminal,
+    out: &mut dyn Write,
+    say: &mut dyn Write,
+) -> Result<u8, Stopped> {
+    let options = Options {
+        all_sites: true,
+        ..reading::options(Some(&asked.reporting))
+    };
+    let report =
+        |path: &std::path::PathBuf| heapwire::analyze(std::slice::from_ref(path), &options);
+    let (old, new) = (report(&asked.old)?, report(&asked.new)?);
+    let difference = heapwire::difference(&old, &new);
+    let normal = asked.per.map(|per| match per {
+        Per::Allocations => Normal::Allocations,
+        Per::Seconds => Normal::Seconds,
+    });
+    let text = match asked.reporting.format {
+        Format::Json => json::render(&difference),
+        Format::Text => {
+            render_difference(&difference, normal, &terminal.options_for(&asked.reporting))
+        }
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    match reading::answered(&old.warnings, say)? {
+        0 => reading::answered(&new.warnings, say),
+        status => Ok(status),
+    }
+}

@@ -1,0 +1,204 @@
+//! Which blocks are asked for, and up to which moment the trace is followed.
+
+use crate::report::{Block, Frame};
+
+/// The moment that a trace is followed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Nanoseconds since the first recorded process began.
+    Time(u64),
+    /// Each process's moment of most live bytes.
+    Peak,
+}
+
+/// What a block must be like to be shown. All that is asked for must hold; of a list, one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Handed out so many nanoseconds after the first recorded process began, or later.
+    pub from: Option<u64>,
+    /// Handed out before.
+    pub to: Option<u64>,
+    /// Handed to one of these threads.
+    pub threads: Vec<u64>,
+    /// Handed out to code in a module whose path has one of these in it.
+    pub modules: Vec<String>,
+    /// A function of its stack has one of these in its name.
+    pub functions: Vec<String>,
+    /// Its site has this in the name of its function, its file and line, or its address.
+    pub site: Option<String>,
+    /// Lowest and highest size.
+    pub sizes: Option<(u64, u64)>,
+    /// So many nanoseconds old when the trace, or what is looked at of it, ends.
+    pub min_age: Option<u64>,
+}
+
+impl Selection {
+    /// Whether `block` is asked for; `end` is the last moment that was looked at.
+    #[must_use]
+    pub fn takes(&self, block: &Block, end: u64) -> bool {
+        let time = block.time_ns;
+        let is_any = |asked: &[String], has: &dyn Fn(&str) -> bool| {
+            asked.is_empty() || asked.iter().any(|part| has(part))
+        };
+        self.from
+            .is_none_or(|from| time.is_some_and(|time| time >= from))
+            && self.to.is_none_or(|to| time.is_some_and(|time| time < to))
+            && self
+                .min_age
+                .is_none_or(|age| time.is_some_and(|time| end.saturating_sub(time) >= age))
+            && (self.threads.is_empty()
+                || block
+                    .thread
+                    .is_some_and(|thread| self.threads.contains(&thread)))
+            && self
+                .sizes
+                .is_none_or(|(least, most)| (least..=most).contains(&block.size))
+            && is_any(&self.modules, &|part| {
+                let module = block
+                    .stack
+                    .first()
+                    .and_then(|frame| frame.module.as_deref());
+                module.is_some_and(|path| path.contains(part))
+            })
+            && is_any(&self.functions, &|part| {
+                let names = block
+                    .stack
+                    .iter()
+                    .filter_map(|frame| frame.function.as_deref());
+                names.into_iter().any(|name| name.contains(part))
+            })
+            && self
+                .site
+                .as_deref()
+                .is_none_or(|part| at_call(&block.stack).any(|frame| is_named(frame, part)))
+    }
+}
+
+/// The frames of the innermost call: those merged into one function, and that one.
+fn at_call(stack: &[Frame]) -> impl Iterator<Item = &Frame> {
+    let outermost = stack.iter().position(|frame| !frame.inlined);
+    let length = outermost.map_or(stack.len(), |last| last + 1);
+    stack[..length].iter()
+}
+
+fn is_named(frame: &Frame, part: &str) -> bool {
+    let line = frame.line.map_or(0, |line| line);
+    let place = frame.file.as_ref().map(|file| format!("{file}:{line}"));
+    frame.address == part
+        || frame.function.as_ref().is_some_and(|it| it.contains(part))
+        || place.is_some_and(|it| it.ends_with(part) || it.contains(&format!("{part}:")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Selection;
+    use crate::report::{Block, Frame};
+
+    fn block() -> Block {
+        let frame = |function: &str, line, inlined| Frame {
+            address: "0x401136".into(),
+            module: Some("/opt/app".into()),
+            build_id: None,
+            offset: None,
+            function: Some(function.into()),
+            file: Some("/src/list.c".into()),
+            line: Some(line),
+            column: None,
+            inlined,
+        };
+        Block {
+            address: "0x1000".into(),
+            size: 64,
+            thread: Some(7),
+            time_ns: Some(1000),
+            log_line: None,
+            inherited: false,
+            stack: [
+                frame("push", 12, true),
+                frame("insert", 40, false),
+                frame("main", 9, false),
+            ]
+            .into(),
+        }
+    }
+
+    #[test]
+    fn all_that_is_asked_for_must_hold() {
+        let takes = |selection: Selection| selection.takes(&block(), 5000);
+        let any = Selection::default;
+        assert!(takes(any()));
+        assert!(takes(Selection {
+            from: Some(1000),
+            to: Some(1001),
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            from: Some(1001),
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            to: Some(1000),
+            ..any()
+        }));
+        assert!(takes(Selection {
+            min_age: Some(4000),
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            min_age: Some(4001),
+            ..any()
+        }));
+        assert!(takes(Selection {
+            threads: vec![8, 7],
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            threads: vec![8],
+            ..any()
+        }));
+        assert!(takes(Selection {
+            sizes: Some((64, 64)),
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            sizes: Some((65, 99)),
+            ..any()
+        }));
+        assert!(takes(Selection {
+            modules: vec!["app".into()],
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            modules: vec!["libc".into()],
+            ..any()
+        }));
+        assert!(takes(Selection {
+            functions: vec!["x".into(), "main".into()],
+            ..any()
+        }));
+        assert!(!takes(Selection {
+            functions: vec!["x".into()],
+            ..any()
+        }));
+    }
+
+    #[test]
+    fn a_site_is_a_function_a_line_or_an_address_of_the_innermost_call() {
+        for (site, is_taken) in [
+            ("push", true),
+            ("insert", true),
+            ("main", false),
+            ("list.c:12", true),
+            ("list.c:9", false),
+            ("list.c", true),
+            ("0x401136", true),
+            ("c:1", false),
+        ] {
+            let asked = Selection {
+                site: Some(site.into()),
+                ..Selection::default()
+            };
+            assert_eq!(asked.takes(&block(), 0), is_taken, "{site}");
+        }
+    }
+}

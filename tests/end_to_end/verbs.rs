@@ -1,0 +1,77 @@
+//! The verbs about single blocks, time and two traces, from the command line.
+
+use heapwire_tests::run::{Run, command, json, list, number};
+use heapwire_tests::scratch::Scratch;
+use heapwire_tests::trace::Writer;
+use std::path::{Path, PathBuf};
+
+/// A trace in which a block of `size` stays, and one of 7 bytes that was there at the peak.
+fn trace(scratch: &Scratch, name: &str, size: u64) -> PathBuf {
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, size).malloc(0x2000, 7).free(0x2000);
+    scratch.write(name, writer.end().bytes())
+}
+
+fn run(words: &[&str], paths: &[&Path]) -> Run {
+    Run::of(command().args(words).args(paths))
+}
+
+#[test]
+fn blocks_are_listed_for_a_moment_and_as_they_are_selected() {
+    let scratch = Scratch::new("verbs");
+    let path = trace(&scratch, "a.hwt", 100);
+    let sizes = |options: &[&str]| -> Vec<u64> {
+        let words = [&["blocks", "--format", "json"], options].concat();
+        let run = run(&words, &[&path]);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let found = json(&run);
+        let blocks = list(&found["processes"][0]["blocks"]);
+        blocks.iter().map(|block| number(&block["size"])).collect()
+    };
+    assert_eq!(sizes(&["--live"]), [100]);
+    assert_eq!(sizes(&["--at", "end"]), [100]);
+    assert_eq!(sizes(&["--at", "peak"]), [100, 7]);
+    assert_eq!(sizes(&["--at", "peak", "--size", "1..10"]), [7]);
+    assert_eq!(sizes(&["--live", "--thread", "4711"]), [100]);
+    assert!(sizes(&["--live", "--thread", "1"]).is_empty());
+    assert!(sizes(&["--until", "1h", "--from", "1m", "--to", "2m"]).is_empty());
+    let history = run(&["blocks", "--ptr", "0x2000"], &[&path]);
+    assert_eq!(
+        history.stdout.matches("0x2000").count(),
+        3,
+        "{}",
+        history.stdout
+    );
+    assert_eq!(run(&["blocks", "--at", "noon"], &[&path]).status, 2);
+    assert_eq!(
+        run(&["blocks", "--live", "--size", "9..1"], &[&path]).status,
+        2
+    );
+}
+
+#[test]
+fn a_timeline_can_be_read_by_a_program() {
+    let scratch = Scratch::new("verbs");
+    let path = trace(&scratch, "a.hwt", 100);
+    let run = run(&["timeline", "--csv", "--step", "1s"], &[&path]);
+    assert_eq!(
+        run.stdout,
+        "pid,time_ns,live_bytes,live_blocks\n4711,0,107,2\n"
+    );
+}
+
+#[test]
+fn two_traces_are_compared() {
+    let scratch = Scratch::new("verbs");
+    let (old, new) = (
+        trace(&scratch, "a.hwt", 100),
+        trace(&scratch, "b.hwt", 3000),
+    );
+    let found = json(&run(&["diff", "--format", "json"], &[&old, &new]));
+    assert_eq!(number(&found["sites"][0]["new"]["live_bytes"]), 3000);
+    assert_eq!(number(&found["old"]["live_bytes"]), 100);
+    let text = run(&["diff"], &[&old, &new]).stdout;
+    assert!(text.contains("100 B → 2.9 KiB"), "{text}");
+    let same = run(&["diff", "--per", "allocations"], &[&old, &old]).stdout;
+    assert!(same.contains("no site changed"), "{same}");
+}
