@@ -174,6 +174,10 @@ functions! {
     Execle "execle" Own;
     Fexecve "fexecve" Own;
     Execveat "execveat" Own;
+    Longjmp "longjmp" Own;
+    LongjmpOld "_longjmp" Own;
+    LongjmpChecked "__longjmp_chk" Own;
+    Siglongjmp "siglongjmp" Own;
     Prctl "prctl" Own;
     Syscall "syscall" Own;
     Mtrace "mtrace" Own;

@@ -162,6 +162,12 @@ impl Helped {
         self.sp.store(note.sp, Relaxed);
     }
 
+    /// Lets nobody take the note any more: a jump may leave the call that it is for. Where it does not, what is
+    /// allocated inside from now on is recorded by itself.
+    pub(crate) fn close(&self) {
+        self.high.store(self.low.load(Relaxed), Relaxed);
+    }
+
     pub(crate) fn clear(&self) {
         self.sp.store(0, Relaxed);
     }
@@ -261,6 +267,15 @@ mod tests {
             None,
             "a frame that is not deeper: the note is stale"
         );
+    }
+
+    #[test]
+    fn nobody_takes_the_note_of_a_call_that_a_jump_may_have_left() {
+        let cell = helped();
+        cell.set(Some(NOTE));
+        cell.close();
+        assert_eq!(cell.for_call(150, 900), None);
+        assert_eq!(cell.get().map(|note| note.purpose), Some(NOTE.purpose));
     }
 
     #[test]

@@ -55,6 +55,10 @@ fn seal(image: &Image, lane: &Lane) {
 
 fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, argument: usize) {
     match function {
+        Function::Longjmp
+        | Function::LongjmpOld
+        | Function::LongjmpChecked
+        | Function::Siglongjmp => lane.helped.close(),
         Function::Mtrace => mark(lane, pc, b"mtrace"),
         Function::Muntrace => mark(lane, pc, b"muntrace"),
         // A vforked child leaves in its parent's memory: what it flushes is right, an end or exec would not be.
@@ -135,6 +139,10 @@ entry_pass!(execlp, Function::Execlp);
 entry_pass!(execle, Function::Execle);
 entry_pass!(fexecve, Function::Fexecve);
 entry_pass!(execveat, Function::Execveat);
+entry_pass!(longjmp, Function::Longjmp);
+entry_pass!(_longjmp, Function::LongjmpOld);
+entry_pass!(__longjmp_chk, Function::LongjmpChecked);
+entry_pass!(siglongjmp, Function::Siglongjmp);
 entry_pass!(prctl, Function::Prctl);
 entry_pass!(syscall, Function::Syscall);
 entry_pass!(mtrace, Function::Mtrace);

@@ -3,7 +3,7 @@
 use super::{program, traced};
 use heapwire_tests::build::{compile, recorder};
 use heapwire_tests::raw::Raw;
-use heapwire_tests::run::{Run, number, report};
+use heapwire_tests::run::{Run, list, number, report};
 use heapwire_tests::scratch::Scratch;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -108,4 +108,32 @@ fn longjmp_out_of_hooks_leaves_holes_and_no_more() {
         number(&report["trace"]["lost_records"]),
         missing(&raw) as u64
     );
+}
+
+/// The caller of a function that a jump has left is not blamed for what others allocate.
+#[test]
+fn a_jump_out_of_a_helping_function_leaves_no_caller_behind() {
+    let scratch = Scratch::new("jump-out");
+    let program = program(&scratch, "jump_out");
+    let trace = scratch.join("t.hwt");
+    let run = Run::of(&mut traced(
+        &program,
+        &recorder(&scratch),
+        trace.to_str().unwrap(),
+    ));
+    assert_eq!((run.status, run.stdout.as_str()), (0, "done\n"));
+    let text = fs::read_to_string(super::source("jump_out.c")).unwrap();
+    let line = text
+        .lines()
+        .position(|line| line.contains("/* getline */"))
+        .unwrap() as u64
+        + 1;
+    let report = report(&trace);
+    let at_getline: Vec<_> = list(&report["processes"][0]["leaks"])
+        .iter()
+        .filter(|leak| leak["stack"][0]["line"] == line)
+        .map(|leak| number(&leak["bytes"]))
+        .collect();
+    // The line's own buffer, which the jump has left; nothing of the file that was opened later.
+    assert_eq!(at_getline, [120]);
 }
