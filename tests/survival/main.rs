@@ -2,6 +2,7 @@
 //! descriptors that are taken away, signals at any instruction, threads that come and go.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod children;
 mod company;
 mod descriptors;
 mod early;
