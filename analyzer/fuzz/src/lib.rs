@@ -136,3 +136,11 @@ pub fn resolve(bytes: &[u8], build_id: &[u8], addresses: &[u64], place: &Place) 
         })
         .sum()
 }
+
+/// A name as a reader sees it, whatever the bytes are.
+pub fn read_name(bytes: &[u8]) {
+    const MOST: usize = 4096 + '…'.len_utf8();
+    let name = String::from_utf8_lossy(bytes);
+    let shown = symbols::readable(&[&name], &symbols::Options::default());
+    assert!(shown.len() == 1 && shown[0].len() <= MOST, "{shown:?}");
+}

@@ -5,7 +5,7 @@
 
 use heapwire_fuzz::memory::{Counting, peak_of};
 use heapwire_fuzz::mutate::{self, Random};
-use heapwire_fuzz::{Place, open_log, open_trace, resolve, seeds};
+use heapwire_fuzz::{Place, open_log, open_trace, read_name, resolve, seeds};
 use std::env;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn main() {
     let first = arguments.next().unwrap_or(1);
     let place = Place::new();
     let traces = seeds::traces();
-    let share = Duration::from_millis(seconds * 1000 / 3);
+    let share = Duration::from_millis(seconds * 1000 / 4);
     for seed in &traces {
         open_trace(seed, &place);
     }
@@ -66,8 +66,22 @@ fn main() {
     );
     rounds("resolve", first, share, |random| {
         let mut bytes = program.bytes.clone();
-        mutate::bytes(&mut bytes, random);
+        if random.below(4) == 0 {
+            mutate::bytes(&mut bytes, random);
+        } else {
+            mutate::values(&mut bytes, &program.unloaded, random);
+        }
         resolve(&bytes, &program.build_id, &program.addresses, &place);
+    });
+    rounds("read_name", first, share, |random| {
+        let mut bytes = seeds::NAMES[random.below(seeds::NAMES.len())]
+            .as_bytes()
+            .to_vec();
+        if random.below(3) == 0 {
+            mutate::bytes(&mut bytes, random);
+        }
+        mutate::words(&mut bytes, seeds::PIECES, random);
+        read_name(&bytes);
     });
 }
 

@@ -67,6 +67,19 @@ pub fn bytes(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Changes values in a few places of these ranges, and nothing of how the file is laid out.
+pub fn values(bytes: &mut [u8], ranges: &[std::ops::Range<usize>], random: &mut Random) {
+    for _ in 0..=random.below(12) {
+        let range = ranges[random.below(ranges.len())].clone();
+        let at = range.start + random.below(range.len());
+        if random.below(3) == 0 {
+            flip(bytes, at, random);
+        } else {
+            edge(bytes, at, random);
+        }
+    }
+}
+
 /// Puts words into `bytes` in a few places, over or between what is there.
 pub fn words(bytes: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
     for _ in 0..random.below(6) {

@@ -4,6 +4,7 @@ use crate::Place;
 use heapwire_tests::build::compile;
 use heapwire_tests::trace::{BASE, Record, Writer};
 use std::fs;
+use std::ops::Range;
 
 /// Small traces that are whole.
 #[must_use]
@@ -227,6 +228,8 @@ pub struct Program {
     pub build_id: Vec<u8>,
     /// Addresses as its file has them.
     pub addresses: Vec<u64>,
+    /// Where the sections are that only tools read: debug information, symbols and names.
+    pub unloaded: Vec<Range<usize>>,
 }
 
 /// A C++ program with inlined functions, compiled here.
@@ -255,8 +258,76 @@ pub fn program(place: &Place) -> Program {
     let bytes = fs::read(out).expect("the compiler wrote it");
     let addresses = (0x40_1000..0x40_2000).step_by(13).collect();
     Program {
+        unloaded: unloaded(&bytes),
         bytes,
         build_id,
         addresses,
     }
 }
+
+/// The sections of a little-endian ELF file of 64 bits that take no memory when it runs.
+fn unloaded(bytes: &[u8]) -> Vec<Range<usize>> {
+    let number = |at: usize, length: usize| {
+        let digits = bytes[at..at + length].iter().rev();
+        digits.fold(0, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let (table, size, count) = (number(0x28, 8), number(0x3A, 2), number(0x3C, 2));
+    let headers = (0..count).map(|index| table + index * size);
+    let ranges = headers.filter_map(|header| {
+        let is_loaded = number(header + 8, 8) & 2 != 0;
+        let begin = number(header + 0x18, 8);
+        let end = begin + number(header + 0x20, 8);
+        (!is_loaded && begin < end && end <= bytes.len()).then_some(begin..end)
+    });
+    ranges.collect()
+}
+
+/// Names as compilers make them.
+pub const NAMES: &[&str] = &[
+    "_ZNSt6vectorIPN12_GLOBAL__N_14NodeILi0EEESaIS3_EE17_M_realloc_insertIJRKS3_EEEvN9__gnu_cxx17__normal_iteratorIPS3_S5_EEDpOT_",
+    "_ZNSt6chrono13duration_castINS_8durationIlSt5ratioILl1ELl1EEEElS3_EENSt9enable_ifIXsrNS_13__is_durationIT_EE5valueES7_E4typeERKNS1_IT0_T1_EE",
+    "_ZZNSt9once_flag18_Prepare_executionC4IZSt9call_onceIMSt6threadFvvEJPS3_EEvRS_OT_DpOT0_EUlvE_EERS8_ENKUlvE_cvPFvvEEv",
+    "_ZN1A1BcvSbIT_St11char_traitsIS1_ESaIS1_EEIcEEv",
+    "_ZNKO1AIJXspT_EEE1fEPFvA3_KDnEM1BFivE",
+    "_ZTv0_n24_NSt9basic_iosIcE4fillEv.part.0.cold",
+    "_RINvNtC3std3mem8align_ofjdE",
+    "_ZN4core3fmt5write17h0123456789abcdefE",
+];
+
+/// Pieces of names.
+pub const PIECES: &[&[u8]] = &[
+    b"_Z",
+    b"_R",
+    b"N",
+    b"E",
+    b"I",
+    b"J",
+    b"X",
+    b"L",
+    b"S_",
+    b"S1_",
+    b"T_",
+    b"TL0__",
+    b"Dp",
+    b"DpT_",
+    b"St",
+    b"1a",
+    b"P",
+    b"R",
+    b"K",
+    b"F",
+    b"v",
+    b"Z",
+    b"UlvE_",
+    b"Ut_",
+    b"C1",
+    b"D0",
+    b"cv",
+    b"sr",
+    b"sp",
+    b"cl",
+    b"B1x",
+    b"A3_",
+    b"99999999999999999999",
+    b"\xC3\xA4",
+];
