@@ -251,6 +251,10 @@ fn missing(module: &symbols::Module, found: Source) -> Option<String> {
         Source::SymbolsOnly => Some(format!(
             "{path}{build} has symbols without lines; {debug_file}."
         )),
+        // A log of glibc's mtrace names the program as it was called.
+        Source::Missing if module.build_id.is_none() => Some(format!(
+            "No symbols of {path} were found; --exe names the program's file, {debug_file}, --sysroot a copy of the target's files."
+        )),
         Source::NoSymbols | Source::BuildIdMismatch | Source::Missing => Some(format!(
             "No symbols of {path}{build} were found; {debug_file}, --sysroot a copy of the target's files."
         )),
