@@ -140,6 +140,11 @@ pub(crate) fn report(
     let mut report = Report {
         schema: 1,
         trace: summary(trace, images),
+        totals: processes
+            .iter()
+            .fold(report::Totals::default(), |sum, process| {
+                sum.plus(&process.totals)
+            }),
         processes,
         warnings: Vec::new(),
     };

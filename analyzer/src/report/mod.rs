@@ -26,6 +26,8 @@ pub struct Report {
     pub trace: TraceSummary,
     /// One entry a process image, in order of appearance.
     pub processes: Vec<Process>,
+    /// Sums of the totals of all processes. Peaks are added up, though they may have been at different moments.
+    pub totals: Totals,
     /// What the reader of the report must know before trusting it.
     pub warnings: Vec<Warning>,
 }
@@ -169,6 +171,30 @@ pub struct Totals {
     pub inherited_blocks: u64,
     /// Requested bytes of these.
     pub inherited_bytes: u64,
+}
+
+impl Totals {
+    /// The sums of both.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        let add = u64::saturating_add;
+        Self {
+            allocations: add(self.allocations, other.allocations),
+            releases: add(self.releases, other.releases),
+            reallocations: add(self.reallocations, other.reallocations),
+            allocated_bytes: add(self.allocated_bytes, other.allocated_bytes),
+            failed: add(self.failed, other.failed),
+            failed_reallocations: add(self.failed_reallocations, other.failed_reallocations),
+            live_blocks: add(self.live_blocks, other.live_blocks),
+            live_bytes: add(self.live_bytes, other.live_bytes),
+            peak_bytes: add(self.peak_bytes, other.peak_bytes),
+            peak_blocks: add(self.peak_blocks, other.peak_blocks),
+            temporary: add(self.temporary, other.temporary),
+            earlier_releases: add(self.earlier_releases, other.earlier_releases),
+            inherited_blocks: add(self.inherited_blocks, other.inherited_blocks),
+            inherited_bytes: add(self.inherited_bytes, other.inherited_bytes),
+        }
+    }
 }
 
 /// The moment of most live bytes, and who held them.

@@ -35,6 +35,10 @@ fn both_may_release_what_was_there_at_the_fork() {
         let report = report(input);
         assert!(report.trace.complete);
         assert!(report.processes.iter().all(|it| it.errors.is_empty()));
+        assert_eq!(
+            (report.totals.live_bytes, report.totals.allocations),
+            (16, 4)
+        );
         let [of_parent, of_child] = &report.processes[..] else {
             panic!("{} processes", report.processes.len());
         };

@@ -148,6 +148,7 @@ fn process() -> Process {
 
 fn report(processes: Vec<Process>) -> Report {
     Report {
+        totals: Totals::default(),
         schema: 1,
         trace: TraceSummary {
             kind: "hwt",
