@@ -415,3 +415,28 @@ fn a_privileged_program_that_loads_the_recorder_ignores_the_environment() {
         assert_eq!(trace.exists(), is_recorded, "{mode:o}");
     }
 }
+
+/// Its tools that look for races do not know atomics without locks, and so would name each of them; for these there are models.
+#[test]
+fn valgrind_finds_no_wrong_access_inside_hooks() {
+    let scratch = Scratch::new("valgrind");
+    let library = recorder(&scratch);
+    for (name, arguments, calls) in [("c_family", &[][..], 4012), ("ends", &["return"], 6)] {
+        let program = program(&scratch, name);
+        let plain = Run::of(without_recorder(Command::new(&program)).args(arguments));
+        let trace = scratch.join(&format!("{name}.hwt"));
+        let mut command = Command::new("valgrind");
+        // Else it would replace the hooks, not what they forward to.
+        command
+            .args(["-q", "--soname-synonyms=somalloc=nouserintercepts"])
+            .args(["--error-exitcode=77"])
+            .arg(&program)
+            .args(arguments)
+            .env("LD_PRELOAD", &library)
+            .env("HEAPWIRE_OUT", &trace);
+        assert_eq!(Run::of(&mut command), plain, "{name}");
+        let report = report(&trace);
+        let last = list(&report["processes"]).last().unwrap();
+        assert_eq!(number(&last["totals"]["allocations"]), calls, "{name}");
+    }
+}

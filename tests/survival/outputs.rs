@@ -467,3 +467,38 @@ fn a_program_that_gives_up_system_calls_goes_on_unchanged() {
         assert_eq!(run.stdout, "done\n6\n", "{how}: {}", run.stderr);
     }
 }
+
+#[test]
+fn what_a_reader_took_before_it_left_is_reported_as_incomplete() {
+    let setup = Setup::new("leaving-reader");
+    let line = "{ HEAPWIRE_OUT=fd:3 $HW 100000 3>&1 >&4 | head -c 100000 >t.hwt; echo ${PIPESTATUS[0]}; } 4>&1";
+    let run = setup.shell(line, &[]);
+    assert_eq!(run.stdout, format!("{SAID}5\n"), "{}", run.stderr);
+    let (report, process) = process(&setup.scratch.join("t.hwt"));
+    assert_eq!(report["trace"]["complete"], false);
+    assert!(number(&process["totals"]["releases"]) > 500);
+    assert_eq!(process["end"], "cut");
+    assert_eq!(list(&process["errors"]).len(), 0);
+}
+
+/// The program's own descriptor keeps its flags, and what it writes arrives.
+#[test]
+fn a_standard_output_that_does_not_wait_is_left_as_it_is() {
+    let setup = Setup::new("nonblocking");
+    let own = program(&setup.scratch, "nonblocking");
+    for out in ["fd:1", "/dev/stdout", "t.hwt"] {
+        let line = format!(
+            "LD_PRELOAD={} HEAPWIRE_OUT={out} {} | {{ sleep 0.3; cat >got; }}; echo ${{PIPESTATUS[0]}}",
+            setup.library.display(),
+            own.display()
+        );
+        let run = setup.shell(&line, &[]);
+        assert_eq!(run.stdout, "0\n", "{out}: {}", run.stderr);
+        let got = fs::read(setup.scratch.join("got")).unwrap();
+        assert!(got.windows(5).any(|part| part == b"done\n"), "{out}");
+        let trace = if out == "t.hwt" { "t.hwt" } else { "got" };
+        let (report, process) = process(&setup.scratch.join(trace));
+        assert_eq!(number(&report["trace"]["lost_records"]), 0, "{out}");
+        assert_eq!(number(&process["totals"]["releases"]), 20_000, "{out}");
+    }
+}
