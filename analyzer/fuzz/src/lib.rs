@@ -51,7 +51,7 @@ pub fn open_trace(bytes: &[u8], place: &Place) {
     };
     let inputs = std::slice::from_ref(path);
     let report = heapwire::analyze(inputs, &options);
-    let blocks = heapwire::live_blocks(inputs, &options);
+    let blocks = heapwire::live_blocks(inputs, &heapwire::Selection::default(), &options);
     assert_eq!(
         report.is_ok(),
         blocks.is_ok(),
