@@ -49,6 +49,12 @@ pub(crate) enum Command {
     Bundle(Bundle),
     /// Print every record of a trace, one a line
     Dump(Dump),
+    /// Say what is in a trace: versions, processes, frames, records, modules
+    Info(Info),
+    /// Say whether a trace is whole: 0 if so, 1 damaged, 4 not damaged but incomplete
+    Verify(Verify),
+    /// Write a whole trace of all that can be saved of a damaged one
+    Repair(Repair),
     /// Write the recorder library out, for a device
     Recorder(Recorder),
     /// Say what would keep a program from being recorded, without running it
@@ -233,6 +239,39 @@ pub(crate) struct Dump {
     /// Trace file; - is standard input
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// Trace file; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Rows of each list
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// Trace file; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Repair {
+    /// Trace file, which stays as it is; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Where to write the repaired trace; what is no trace is never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Args, Debug)]

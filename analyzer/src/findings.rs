@@ -45,7 +45,7 @@ impl End {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Normal => "normal",
             Self::Signal(_) => "signal",
@@ -181,7 +181,7 @@ fn sites_of(outcome: &Outcome) -> BTreeSet<SiteId> {
         .collect()
 }
 
-fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
+pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
     let condition = &trace.condition;
     let of_logs = |of: fn(&mtrace::Condition) -> u64| {
         saturating_sum(images.logs.iter().map(|log| of(&log.condition)))

@@ -9,6 +9,7 @@ pub mod address;
 mod blocks;
 mod bundle;
 mod bypass;
+mod contents;
 mod declare;
 mod difference;
 mod dump;
@@ -20,6 +21,7 @@ mod modules;
 pub mod mtrace;
 mod naming;
 mod order;
+mod repair;
 mod replay;
 pub mod report;
 mod selection;
@@ -35,12 +37,13 @@ mod warnings;
 pub use bundle::{BundleError, Bundled, bundle};
 pub use difference::difference;
 pub use dump::DumpError;
+pub use repair::{Repair, RepairError, Repaired};
 pub use selection::{Selection, Until};
 pub use trace::{TraceError, Translation};
 
 use images::{Images, Stops};
 use naming::Names;
-use report::{History, LiveBlocks, ModuleList, Report};
+use report::{Contents, History, LiveBlocks, ModuleList, Report, Wholeness};
 use sites::SiteTable;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -151,6 +154,24 @@ fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Name
         Ok((modules::list(&trace, &images, &names), names))
     };
     with_threads(options.threads, work)
+}
+
+/// Says what is in `input`.
+///
+/// # Errors
+///
+/// As [`analyze`].
+pub fn contents(input: &Path) -> Result<Contents, TraceError> {
+    contents::of(input)
+}
+
+/// Says whether all of `input` is there.
+///
+/// # Errors
+///
+/// As [`analyze`].
+pub fn wholeness(input: &Path) -> Result<Wholeness, TraceError> {
+    contents::wholeness(input)
 }
 
 /// Prints every record of `input`, one a line, and gives how many of them are of heap calls.

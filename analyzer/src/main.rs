@@ -4,6 +4,7 @@ mod block_verbs;
 mod cli;
 mod drop_in;
 mod export;
+mod file_verbs;
 mod module_verbs;
 mod quantity;
 mod reading;
@@ -54,6 +55,7 @@ fn is_recording(arguments: &[OsString]) -> bool {
 fn answer(cli: &Cli) -> u8 {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut say = io::stderr();
+    let terminal = Terminal::of(&io::stdout(), cli);
     match &cli.command {
         Command::Run(run) => ran(run::run(run, &Terminal::of(&io::stderr(), cli), &mut say)),
         Command::Record(record) => ran(run::record(
@@ -62,7 +64,6 @@ fn answer(cli: &Cli) -> u8 {
             &mut say,
         )),
         Command::Report(report) => {
-            let terminal = Terminal::of(&io::stdout(), cli);
             let result = reading::report(report, &terminal, &mut out, &mut say);
             match (&result, &cli.likely_verb) {
                 (Err(Stopped::Trace(error)), Some(verb)) if is_missing(&report.traces) => {
@@ -73,27 +74,15 @@ fn answer(cli: &Cli) -> u8 {
                 _ => read(result),
             }
         }
-        Command::Check(check) => {
-            let terminal = Terminal::of(&io::stdout(), cli);
-            read(reading::check(check, &terminal, &mut out, &mut say))
-        }
-        Command::Blocks(blocks) => {
-            let terminal = Terminal::of(&io::stdout(), cli);
-            read(block_verbs::blocks(blocks, &terminal, &mut out, &mut say))
-        }
+        Command::Check(check) => read(reading::check(check, &terminal, &mut out, &mut say)),
+        Command::Blocks(blocks) => read(block_verbs::blocks(blocks, &terminal, &mut out, &mut say)),
         Command::Timeline(asked) => read(block_verbs::timeline(asked, &mut out, &mut say)),
-        Command::Diff(asked) => {
-            let terminal = Terminal::of(&io::stdout(), cli);
-            read(block_verbs::diff(asked, &terminal, &mut out, &mut say))
-        }
-        Command::Symbols(symbols) => {
-            let terminal = Terminal::of(&io::stdout(), cli);
-            read(module_verbs::symbols(symbols, &terminal, &mut out))
-        }
-        Command::Bundle(bundle) => {
-            let terminal = Terminal::of(&io::stdout(), cli);
-            read(module_verbs::bundle(bundle, &terminal, &mut out))
-        }
+        Command::Diff(asked) => read(block_verbs::diff(asked, &terminal, &mut out, &mut say)),
+        Command::Symbols(symbols) => read(module_verbs::symbols(symbols, &terminal, &mut out)),
+        Command::Bundle(bundle) => read(module_verbs::bundle(bundle, &terminal, &mut out)),
+        Command::Info(asked) => read(file_verbs::info(asked, &terminal, &mut out, &mut say)),
+        Command::Verify(asked) => read(file_verbs::verify(asked, &terminal, &mut out, &mut say)),
+        Command::Repair(asked) => read(file_verbs::repair(asked, &terminal, &mut out)),
         Command::Dump(dump) => read(reading::dump(dump, &mut out, &mut say)),
         Command::Recorder(recorder) => match write_recorder(recorder, &mut out) {
             Ok(()) => 0,
@@ -121,6 +110,7 @@ fn read(result: Result<u8, Stopped>) -> u8 {
         ),
         Err(Stopped::Trace(error)) => complain(&error, error.exit_status()),
         Err(Stopped::Bundle(error)) => complain(&error, NOTHING),
+        Err(Stopped::Other(error)) => complain(&*error, NOTHING),
     }
 }
 

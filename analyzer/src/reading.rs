@@ -5,7 +5,7 @@ use heapwire::report::format::counted;
 use heapwire::report::system::is_system;
 use heapwire::report::text::{TextOptions, render};
 use heapwire::report::{Leak, Process, Report, Warning, escape, json};
-use heapwire::{BundleError, DumpError, Options, TraceError, symbols};
+use heapwire::{BundleError, DumpError, Options, RepairError, TraceError, symbols};
 use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -79,6 +79,17 @@ pub(crate) enum Stopped {
     Write(io::Error),
     /// No bundle could be made.
     Bundle(BundleError),
+    /// Something else, of which there is no more to know than what it says.
+    Other(anyhow::Error),
+}
+
+impl From<RepairError> for Stopped {
+    fn from(error: RepairError) -> Self {
+        match error {
+            RepairError::Trace(error) => Self::Trace(error),
+            error => Self::Other(error.into()),
+        }
+    }
 }
 
 impl From<BundleError> for Stopped {

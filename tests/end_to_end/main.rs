@@ -21,3 +21,4 @@ mod symbols;
 mod transparency;
 mod truth;
 mod verbs;
+mod whole;

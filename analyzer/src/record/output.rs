@@ -116,13 +116,17 @@ impl Output {
 }
 
 fn start_file(path: &Path) -> Result<()> {
-    let cannot = || format!("cannot record to {}", path.display());
+    make_afresh(path).with_context(|| format!("cannot record to {}", path.display()))
+}
+
+/// Makes an empty file: a trace that is there gives way, another file is refused and left as it is.
+pub(crate) fn make_afresh(path: &Path) -> Result<()> {
     match fs::canonicalize(path) {
-        Ok(path) => start_afresh(&path).with_context(cannot),
+        Ok(path) => start_afresh(&path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            new_file().open(path).map(drop).with_context(cannot)
+            Ok(new_file().open(path).map(drop)?)
         }
-        Err(error) => Err(error).with_context(cannot),
+        Err(error) => Err(error.into()),
     }
 }
 

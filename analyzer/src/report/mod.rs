@@ -10,9 +10,11 @@ pub mod text;
 pub mod usage;
 
 pub use columns::escape;
+mod contents;
 pub mod json;
 mod modules;
 
+pub use contents::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
 pub use modules::{ModuleList, ModuleSymbols, SymbolFile};
 use serde::Serialize;
 use std::sync::Arc;

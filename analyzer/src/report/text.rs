@@ -4,6 +4,7 @@
 
 mod blocks;
 mod chart;
+mod contents;
 mod difference;
 mod faults;
 mod header;
@@ -16,6 +17,7 @@ mod stack;
 mod summary;
 
 pub use blocks::render_blocks;
+pub use contents::{render_contents, render_wholeness};
 pub use difference::{Normal, render_difference};
 pub use history::render_history;
 pub use modules::render_modules;

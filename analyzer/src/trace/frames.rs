@@ -176,6 +176,11 @@ impl Frames {
         self.input
     }
 
+    /// How far the input was read.
+    pub(crate) fn position(&self) -> u64 {
+        self.block_at + self.block.len() as u64
+    }
+
     /// Looks at all frames that the block holds whole.
     fn scan(&mut self, mark: &Finder<'_>, found: &mut Vec<Found>) {
         let block = Arc::clone(&self.block);
@@ -240,17 +245,17 @@ impl Frames {
                 found.push(Found::Torn(header));
                 let end = offset.saturating_add(header.frame_length());
                 if length(&header) > rest.len() && self.has_ended {
-                    self.account.condition.cut_inputs = 1;
+                    self.account.cut(offset);
                 }
                 end
             }
             Err(error) => {
-                let condition = &mut self.account.condition;
                 match error {
                     HeaderError::Version(major) => {
-                        condition.newer_major = condition.newer_major.max(Some(major));
+                        let newest = &mut self.account.condition.newer_major;
+                        *newest = (*newest).max(Some(major));
                     }
-                    HeaderError::Short => condition.cut_inputs = 1,
+                    HeaderError::Short => self.account.cut(offset),
                     _ => {}
                 }
                 u64::MAX
@@ -268,6 +273,12 @@ impl Account {
         self.damaged_to = self.damaged_to.max(claimed_end);
     }
 
+    /// Books that the input ends inside the frame at `offset`.
+    fn cut(&mut self, offset: u64) {
+        self.condition.cut_inputs = 1;
+        self.condition.first_cut.get_or_insert(offset);
+    }
+
     /// Books a whole frame that ends at `end`.
     fn believe(&mut self, end: u64) {
         self.covered = end;
@@ -278,7 +289,10 @@ impl Account {
     fn pass(&mut self, to: u64) {
         let damaged_to = self.damaged_to.clamp(self.covered, to.max(self.covered));
         self.condition.damaged_bytes += damaged_to - self.covered;
-        self.condition.foreign_bytes += to.saturating_sub(damaged_to);
+        if to > damaged_to {
+            self.condition.foreign_bytes += to - damaged_to;
+            self.condition.first_foreign.get_or_insert(damaged_to);
+        }
         self.covered = self.covered.max(to);
     }
 }

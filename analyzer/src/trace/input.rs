@@ -18,6 +18,7 @@ pub(crate) struct Input {
     broken: Arc<OnceLock<Broken>>,
     /// What was done to the bytes on the way, and is taken back.
     taken_back: Option<Translation>,
+    is_packed: bool,
 }
 
 enum Bytes {
@@ -42,13 +43,38 @@ impl Input {
             open_file(path)?
         };
         let broken = Arc::default();
-        let bytes = unpacked(bytes, &broken).map_err(|source| TraceError::open(path, source))?;
+        let (bytes, is_packed) =
+            unpacked(bytes, &broken).map_err(|source| TraceError::open(path, source))?;
         Ok(Self {
             path: path.to_owned(),
             bytes,
             broken,
             taken_back: None,
+            is_packed,
         })
+    }
+
+    /// Opens `path` to be read twice: what can be read only once is laid aside.
+    pub(crate) fn open_twice(path: &Path) -> Result<(Self, Self), TraceError> {
+        let mut input = Self::open(path)?;
+        let store = match input.store() {
+            Some(store) => store.clone(),
+            None => Store::laid_aside(&[], &mut input.reader())
+                .map_err(|source| TraceError::open(path, source))?,
+        };
+        let again = |store| Self {
+            path: input.path.clone(),
+            bytes: Bytes::Stored(store),
+            broken: Arc::clone(&input.broken),
+            taken_back: None,
+            is_packed: input.is_packed,
+        };
+        Ok((again(store.clone()), again(store)))
+    }
+
+    /// Whether its bytes were packed.
+    pub(super) fn is_packed(&self) -> bool {
+        self.is_packed
     }
 
     #[cfg(test)]
@@ -58,6 +84,7 @@ impl Input {
             bytes: Bytes::Stored(Store::Memory(bytes.into())),
             broken: Arc::default(),
             taken_back: None,
+            is_packed: false,
         }
     }
 
@@ -69,6 +96,7 @@ impl Input {
             bytes: Bytes::Streamed(Some(Box::new(Cursor::new(bytes)))),
             broken: Arc::default(),
             taken_back: None,
+            is_packed: false,
         }
     }
 
@@ -144,8 +172,8 @@ fn open_file(path: &Path) -> Result<Bytes, TraceError> {
     })
 }
 
-/// The bytes that are packed in `bytes`, or the bytes themselves.
-fn unpacked(bytes: Bytes, broken: &Arc<OnceLock<Broken>>) -> io::Result<Bytes> {
+/// The bytes that are packed in `bytes`, or the bytes themselves; and whether they were.
+fn unpacked(bytes: Bytes, broken: &Arc<OnceLock<Broken>>) -> io::Result<(Bytes, bool)> {
     let mut head = Vec::new();
     let (mut from, again) = match bytes {
         Bytes::Stored(store) => (store.reader(0, u64::MAX), Some(store)),
@@ -156,14 +184,15 @@ fn unpacked(bytes: Bytes, broken: &Arc<OnceLock<Broken>>) -> io::Result<Bytes> {
         .read_to_end(&mut head)?;
     let is_packed = unpack::is_packed(&head);
     if let Some(store) = again.filter(|_| !is_packed) {
-        return Ok(Bytes::Stored(store));
+        return Ok((Bytes::Stored(store), false));
     }
     let all: Box<dyn Read + Send> = Box::new(Cursor::new(head.clone()).chain(from));
-    Ok(Bytes::Streamed(Some(if is_packed {
+    let all = if is_packed {
         unpack::unpack(all, &head, Arc::clone(broken))
     } else {
         all
-    })))
+    };
+    Ok((Bytes::Streamed(Some(all)), is_packed))
 }
 
 impl Store {

@@ -6,14 +6,14 @@ use super::source::{Holder, Place, Source};
 use heapwire_format::{FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind};
 
 /// A frame, and what it holds.
-pub(super) struct Judged {
-    pub(super) header: Header,
+pub(crate) struct Judged {
+    pub(crate) header: Header,
     /// Input and offset.
-    pub(super) place: (u32, u64),
-    pub(super) content: Content,
+    pub(crate) place: (u32, u64),
+    pub(crate) content: Content,
 }
 
-pub(super) enum Content {
+pub(crate) enum Content {
     /// The frame is not whole.
     Torn,
     /// The sum of its payload is wrong.
@@ -29,7 +29,7 @@ pub(super) enum Content {
 }
 
 impl Judged {
-    pub(super) fn of(found: Found) -> Self {
+    pub(crate) fn of(found: Found) -> Self {
         match found {
             Found::Torn(header) => Self {
                 header,
@@ -45,7 +45,7 @@ impl Judged {
     }
 
     /// Whether it says that the trace has another stream than `only`.
-    pub(super) fn is_of_several(&self, only: Option<u32>) -> bool {
+    pub(crate) fn is_of_several(&self, only: Option<u32>) -> bool {
         let is_other =
             self.header.stream != 0 && only.is_some_and(|only| self.header.stream != only);
         match &self.content {

@@ -15,6 +15,7 @@ mod possible;
 pub(crate) mod source;
 mod stream;
 mod supply;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -22,16 +23,18 @@ mod undo;
 mod unpack;
 
 pub use error::{TraceError, Translation};
+pub(crate) use frames::Found;
+pub(crate) use judge::{Content, Judged};
 pub(crate) use source::{Head, Source};
 pub(crate) use stream::{Observed, Stream};
 pub(crate) use supply::{Supplied, Supply};
+pub(crate) use survey::{Census, Damage, Survey, believed, op_name};
 
 use crate::mtrace;
-use frames::{Found, Frames, Rest};
+use frames::{Frames, Rest};
 use heapwire_format::{FrameKind, Header, MINOR, Record};
 use index::Index;
 pub(crate) use input::Input;
-use judge::{Content, Judged};
 use rustc_hash::FxHashMap;
 use source::Holder;
 use std::io;
@@ -50,8 +53,12 @@ pub(crate) struct Condition {
     pub(crate) first_damage: Option<(u32, u64)>,
     /// Bytes outside frames.
     pub(crate) foreign_bytes: u64,
+    /// Offset of the first of them in its input.
+    pub(crate) first_foreign: Option<u64>,
     /// Inputs that end inside a frame.
     pub(crate) cut_inputs: u64,
+    /// Offset of such a frame.
+    pub(crate) first_cut: Option<u64>,
     /// Frames of kinds that this version does not know.
     pub(crate) unknown_frames: u64,
     /// Highest major version that was refused.
@@ -80,7 +87,9 @@ impl Condition {
             self.note_place(input, offset);
         }
         self.foreign_bytes += other.foreign_bytes;
+        self.first_foreign = self.first_foreign.or(other.first_foreign);
         self.cut_inputs += other.cut_inputs;
+        self.first_cut = self.first_cut.or(other.first_cut);
         self.unknown_frames += other.unknown_frames;
         self.newer_major = self.newer_major.max(other.newer_major);
         self.newer_minor = self.newer_minor.max(other.newer_minor);
@@ -106,7 +115,7 @@ pub(crate) struct Trace {
 /// How far the inputs are read.
 enum Reading {
     /// One input, whose first frames were found.
-    Begun(Frames, Vec<Found>),
+    Begun(Box<Frames>, Vec<Found>),
     /// One input, whose only stream somebody reads.
     Alone,
     Indexed(Index),
@@ -141,7 +150,12 @@ impl Trace {
         Self::of(vec![Input::streamed(PathBuf::from("trace0"), bytes)])
     }
 
-    fn of(inputs: Vec<Input>) -> Result<Self, TraceError> {
+    /// A trace of these inputs.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(crate) fn of(inputs: Vec<Input>) -> Result<Self, TraceError> {
         let mut trace = Self {
             inputs,
             streams: Vec::new(),
@@ -155,7 +169,7 @@ impl Trace {
         match &mut trace.inputs[..] {
             [] => return Err(TraceError::NoInput),
             [input] => match Opened::of(input, 0)? {
-                Opened::Trace(frames, found) => trace.reading = Reading::Begun(*frames, found),
+                Opened::Trace(frames, found) => trace.reading = Reading::Begun(frames, found),
                 Opened::Log(text) => trace.add_log(0, text),
             },
             _ => trace.index_each()?,
@@ -253,6 +267,11 @@ impl Trace {
     pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, Broken)> {
         let inputs = self.inputs.iter();
         inputs.filter_map(|input| Some((input.path(), input.broken()?)))
+    }
+
+    /// Whether an input was packed.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.inputs.iter().any(Input::is_packed)
     }
 
     /// The inputs whose bytes were translated on the way, which was taken back.

@@ -37,7 +37,7 @@ impl Trace {
         match mem::replace(&mut self.reading, Reading::Alone) {
             Reading::Begun(frames, found) => Some(Supply {
                 stream: 0,
-                from: From::Alone(frames, found),
+                from: From::Alone(*frames, found),
             }),
             other => {
                 self.reading = other;
