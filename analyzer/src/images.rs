@@ -593,53 +593,39 @@ impl Running {
         trace: &mut Trace,
         sites: &mut SiteTable,
     ) -> Result<Next, TraceError> {
-        loop {
-            let fork = self.children.peek().map(|(number, _)| *number);
-            let limit = fork.unwrap_or(u64::MAX).min(stop.number);
-            let (supply, order) = (&mut self.supply, &mut self.order);
-            let is_stopped = &mut self.is_stopped;
-            let (trace, sites) = (&mut *trace, &mut *sites);
-            let looked = self.replay.step(move |events, mut batch| {
-                while !*is_stopped && !order.is_ready() {
-                    match feed(trace, supply, order) {
-                        Ok(true) => {}
-                        Ok(false) => return (Ok(Looked::Several), None),
-                        Err(error) => return (Err(error), None),
-                    }
-                }
-                let found = !*is_stopped
-                    && order.window(limit, |event| {
-                        *is_stopped |= event.clock > stop.clock;
-                        if !*is_stopped {
-                            events.apply(&event, sites, &mut batch);
-                        }
-                    });
-                // What is beyond the last number that is asked for stays where it is.
-                *is_stopped |= !found && limit == stop.number && limit != u64::MAX;
-                if found {
-                    (Ok(Looked::Window), Some(batch))
-                } else {
-                    (Ok(Looked::Nothing), None)
-                }
-            });
-            match looked? {
-                Looked::Window => {}
-                Looked::Several => return Ok(Next::Several),
-                Looked::Nothing => {
-                    return Ok(match self.children.next() {
-                        Some((number, child)) => Next::Fork(number, child),
-                        None => Next::End,
-                    });
+        let fork = self.children.peek().map(|(number, _)| *number);
+        let limit = fork.unwrap_or(u64::MAX).min(stop.number);
+        let (supply, order) = (&mut self.supply, &mut self.order);
+        let is_stopped = &mut self.is_stopped;
+        let threads = rayon::current_num_threads();
+        let are_several = self.replay.run(threads, move |events, mut batch| {
+            while !*is_stopped && !order.is_ready() {
+                match feed(trace, supply, order) {
+                    Ok(true) => {}
+                    Ok(false) => return Err(Ok(true)),
+                    Err(error) => return Err(Err(error)),
                 }
             }
-        }
+            let found = !*is_stopped
+                && order.window(limit, |event| {
+                    *is_stopped |= event.clock > stop.clock;
+                    if !*is_stopped {
+                        events.apply(&event, sites, &mut batch);
+                    }
+                });
+            // What is beyond the last number that is asked for stays where it is.
+            *is_stopped |= !found && limit == stop.number && limit != u64::MAX;
+            if found { Ok(batch) } else { Err(Ok(false)) }
+        })?;
+        Ok(if are_several {
+            Next::Several
+        } else {
+            match self.children.next() {
+                Some((number, child)) => Next::Fork(number, child),
+                None => Next::End,
+            }
+        })
     }
-}
-
-enum Looked {
-    Window,
-    Nothing,
-    Several,
 }
 
 fn feed(trace: &mut Trace, supply: &mut Supply, order: &mut Order) -> Result<bool, TraceError> {

@@ -3,12 +3,16 @@
 use crate::address::Machine;
 use crate::images::{Image, Start};
 use crate::mtrace::{self, Batch, Condition, Reader, Seen, Session};
-use crate::replay::{Beginning, Replay};
+use crate::replay::{self, Beginning, Events, Replay};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
+use std::sync::mpsc;
+use std::thread;
 
-/// Events that are read while as many before them are replayed.
+/// Events that are handed to the replay at once.
 const BATCH: usize = 1 << 14;
+/// Batches that the reader may be ahead of the replay.
+const AHEAD: usize = 2;
 
 /// What a log has besides the records of its sessions.
 pub(crate) struct Log {
@@ -58,26 +62,35 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         clock: 0,
         step: None,
     });
-    let (mut read, mut next) = (Batch::default(), Batch::default());
-    loop {
-        next.events.clear();
-        let look = || {
-            replay.step(|events, mut batch| {
-                for module in read.modules.drain(..) {
-                    events.declare(module, sites);
-                }
-                for event in &read.events {
-                    events.apply(event, sites, &mut batch);
-                }
-                ((), Some(batch))
-            });
-        };
+    let threads = rayon::current_num_threads();
+    if threads == 1 {
+        let mut read = Batch::default();
+        replay.run(1, |events, batch| {
+            refill(reader, &mut read)
+                .map(|()| look(&mut read, events, batch, sites))
+                .ok_or(())
+        });
+    } else {
         // To read lines takes as long as all the rest.
-        rayon::join(|| reader.fill(&mut next, BATCH), look);
-        std::mem::swap(&mut read, &mut next);
-        if read.events.is_empty() {
-            break;
-        }
+        thread::scope(|scope| {
+            let (to_replay, read) = mpsc::sync_channel(AHEAD);
+            let (give_back, spare) = mpsc::channel();
+            let reader = &mut *reader;
+            scope.spawn(move || {
+                loop {
+                    let mut batch = spare.try_recv().unwrap_or_default();
+                    if refill(reader, &mut batch).is_none() || to_replay.send(batch).is_err() {
+                        return;
+                    }
+                }
+            });
+            let _ended = replay.run(threads - 1, |events, batch| {
+                let mut read = read.recv()?;
+                let batch = look(&mut read, events, batch, sites);
+                let _ = give_back.send(read); // nobody wants the last ones
+                Ok::<_, mpsc::RecvError>(batch)
+            });
+        });
     }
     let session = reader.session;
     let mut outcome = replay.finish(session.taken, want_blocks, sites);
@@ -101,6 +114,29 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
         late: 0,
         session: Some(session),
     }
+}
+
+/// Reads the next events of the session, if there are any.
+fn refill(reader: &mut Reader<'_>, read: &mut Batch) -> Option<()> {
+    read.events.clear();
+    reader.fill(read, BATCH);
+    (!read.events.is_empty()).then_some(())
+}
+
+/// Looks at what was read.
+fn look(
+    read: &mut Batch,
+    events: &mut Events,
+    mut batch: replay::Batch,
+    sites: &mut SiteTable,
+) -> replay::Batch {
+    for module in read.modules.drain(..) {
+        events.declare(module, sites);
+    }
+    for event in &read.events {
+        events.apply(event, sites, &mut batch);
+    }
+    batch
 }
 
 fn start(session: &Session) -> Start {

@@ -163,18 +163,19 @@ impl Default for Heap {
 }
 
 impl Heap {
-    /// Pairs the calls of a batch.
-    pub(super) fn pair(&mut self, batch: &Batch) -> Vec<Paired> {
-        let shards = self.shards.par_iter_mut().zip(&batch.calls);
-        let each = if batch.len() < WORTH_A_THREAD {
-            SHARDS
+    /// Pairs the calls of a batch. With `threads` beyond two, which other stages use, shards are worked on at once.
+    pub(super) fn pair(&mut self, batch: &Batch, threads: usize) -> Vec<Paired> {
+        let mut paired: Vec<Paired> = if threads > 2 && batch.len() >= WORTH_A_THREAD {
+            let shards = self.shards.par_iter_mut().zip(&batch.calls);
+            shards
+                .map(|(shard, calls)| shard.pair(calls, batch))
+                .collect()
         } else {
-            1
+            let shards = self.shards.iter_mut().zip(&batch.calls);
+            shards
+                .map(|(shard, calls)| shard.pair(calls, batch))
+                .collect()
         };
-        let mut paired: Vec<Paired> = shards
-            .with_min_len(each)
-            .map(|(shard, calls)| shard.pair(calls, batch))
-            .collect();
         if paired.iter().any(|of| !of.unknown.is_empty()) {
             self.judge_unknown(batch, &mut paired);
         }

@@ -32,6 +32,8 @@ use code::Code;
 use heap::{Heap, Paired};
 use ledger::Ledger;
 use numbers::Numbers;
+use std::sync::mpsc;
+use std::thread;
 
 /// Sums by the counting rules of the contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,8 +100,10 @@ pub(crate) struct Beginning {
     pub(crate) step: Option<u64>,
 }
 
-/// The replay of one process image, up to the event that came last. Its stages work on stretches of events at the same time:
-/// while the heap pairs the calls of one, the events of the next are looked at and the account of the one before is kept.
+/// Batches that a stage may be ahead of the next.
+const AHEAD: usize = 2;
+
+/// The replay of one process image, up to the event that came last.
 pub(crate) struct Replay {
     pub(crate) events: Events,
     heap: Heap,
@@ -108,11 +112,7 @@ pub(crate) struct Replay {
     first_own: u64,
     /// The process that this one was forked from calls the allocator past the recorder.
     inherits_bypass: bool,
-    /// Looked at, to be paired.
-    ready: Option<Batch>,
-    /// Paired, to be booked.
-    paired: Option<(Batch, Vec<Paired>)>,
-    spare: Vec<Batch>,
+    spare: Option<Batch>,
 }
 
 impl Replay {
@@ -125,9 +125,7 @@ impl Replay {
             ledger: Ledger::new(&beginning, 0, (0, 0)),
             first_own: 0,
             inherits_bypass: false,
-            ready: None,
-            paired: None,
-            spare: Vec::new(),
+            spare: None,
         }
     }
 
@@ -136,7 +134,6 @@ impl Replay {
     /// Operations that are open in the parent count as not done.
     /// This replay has to rest until [`resume`](Self::resume).
     pub(crate) fn fork(&mut self, first: u64, beginning: Beginning, takes_code: bool) -> Self {
-        self.drain();
         let ledger = &self.ledger;
         let mut blocks = ledger.inherited_blocks + ledger.usage.live_blocks;
         let mut bytes = ledger
@@ -169,9 +166,7 @@ impl Replay {
             first_own: first,
             // Whatever it released before the fork, it went on.
             inherits_bypass: self.inherits_bypass || ledger.shows_bypass(),
-            ready: None,
-            paired: None,
-            spare: std::mem::take(&mut self.spare),
+            spare: self.spare.take(),
         }
     }
 
@@ -185,43 +180,76 @@ impl Replay {
         self.heap.thaw();
     }
 
-    /// Has `look` look at the next events while those before are worked on.
-    pub(crate) fn step<T: Send>(
+    /// Has `look` look at events, a batch at a time, until it gives a result in place of one. The heap pairs the calls of a batch
+    /// and the ledger books them, as far as there are `threads` for it while the next events are looked at.
+    pub(crate) fn run<T>(
         &mut self,
-        look: impl FnOnce(&mut Events, Batch) -> (T, Option<Batch>) + Send,
+        threads: usize,
+        mut look: impl FnMut(&mut Events, Batch) -> Result<Batch, T>,
     ) -> T {
-        let old = self.spare.pop().unwrap_or_default();
-        let (ready, paired) = (self.ready.take(), self.paired.take());
-        let (events, heap, ledger) = (&mut self.events, &mut self.heap, &mut self.ledger);
-        let pair = || {
-            ready.map(|batch| {
-                let paired = heap.pair(&batch);
-                (batch, paired)
-            })
-        };
-        let book = || {
-            paired.map(|(batch, paired)| {
-                ledger.book(&batch, &paired);
-                batch
-            })
-        };
-        let ((result, next), (paired, booked)) = rayon::join(
-            || {
-                let batch = events.batch(old);
-                look(events, batch)
-            },
-            || rayon::join(pair, book),
-        );
-        self.ready = next;
-        self.paired = paired;
-        self.spare.extend(booked);
-        result
+        if threads > 1 {
+            return self.run_at_once(threads, look);
+        }
+        loop {
+            let batch = self.events.batch(self.spare.take().unwrap_or_default());
+            let batch = match look(&mut self.events, batch) {
+                Ok(batch) => batch,
+                Err(result) => return result,
+            };
+            let paired = self.heap.pair(&batch, threads);
+            self.ledger.book(&batch, &paired);
+            self.spare = Some(batch);
+        }
     }
 
-    /// Works on all that was looked at.
-    fn drain(&mut self) {
-        while self.ready.is_some() || self.paired.is_some() {
-            self.step(|_, _| ((), None));
-        }
+    /// Queues between the stages keep each of them from waiting for another to wake up.
+    fn run_at_once<T>(
+        &mut self,
+        threads: usize,
+        mut look: impl FnMut(&mut Events, Batch) -> Result<Batch, T>,
+    ) -> T {
+        let (heap, ledger, events) = (&mut self.heap, &mut self.ledger, &mut self.events);
+        let (to_heap, looked) = mpsc::sync_channel::<Batch>(AHEAD);
+        let (give_back, spare) = mpsc::channel();
+        let mut book = move |batch: Batch, paired: Vec<Paired>| {
+            ledger.book(&batch, &paired);
+            let _ = give_back.send(batch); // nobody wants the last ones
+        };
+        thread::scope(|scope| {
+            if threads == 2 {
+                scope.spawn(move || {
+                    for batch in looked {
+                        let paired = heap.pair(&batch, threads);
+                        book(batch, paired);
+                    }
+                });
+            } else {
+                let (to_ledger, paired) = mpsc::sync_channel(AHEAD);
+                scope.spawn(move || {
+                    for batch in looked {
+                        let paired = heap.pair(&batch, threads);
+                        if to_ledger.send((batch, paired)).is_err() {
+                            return;
+                        }
+                    }
+                });
+                scope.spawn(move || {
+                    for (batch, paired) in paired {
+                        book(batch, paired);
+                    }
+                });
+            }
+            loop {
+                let batch = events.batch(spare.try_recv().unwrap_or_default());
+                match look(events, batch) {
+                    // It fails only if a stage panicked, which the scope passes on.
+                    Ok(batch) => drop(to_heap.send(batch)),
+                    Err(result) => {
+                        drop(to_heap);
+                        return result;
+                    }
+                }
+            }
+        })
     }
 }

@@ -81,7 +81,6 @@ impl Replay {
         want_blocks: bool,
         sites: &mut SiteTable,
     ) -> Outcome {
-        self.drain();
         let events = &mut self.events;
         events.end_declaring(sites);
         events.numbers.note_taken(taken);
