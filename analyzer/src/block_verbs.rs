@@ -70,19 +70,22 @@ pub(crate) fn timeline(
         writeln!(out, "pid,time_ns,live_bytes,live_blocks")?;
     }
     for process in &report.processes {
-        rows(process, asked.csv, out)?;
+        rows(process, asked, out)?;
     }
     out.flush()?;
     reading::answered(&report.warnings, say)
 }
 
-fn rows(process: &Process, is_csv: bool, out: &mut dyn Write) -> Result<(), Stopped> {
+fn rows(process: &Process, asked: &Timeline, out: &mut dyn Write) -> Result<(), Stopped> {
     let timeline = &process.timeline;
     let pid = process.pid.map_or_else(String::new, |pid| pid.to_string());
     let columns = timeline.bytes.iter().zip(&timeline.blocks);
     for (column, (bytes, blocks)) in (0u64..).zip(columns) {
         let time = column.saturating_mul(timeline.step_ns);
-        if is_csv {
+        if asked.from.is_some_and(|from| time < from) || asked.to.is_some_and(|to| time >= to) {
+            continue;
+        }
+        if asked.csv {
             writeln!(out, "{pid},{time},{bytes},{blocks}")?;
         } else {
             let seconds = format!("{}.{:03}", time / 1_000_000_000, time / 1_000_000 % 1000);

@@ -1,7 +1,7 @@
 //! The single blocks that were never released.
 
 use crate::findings::{Clock, thread};
-use crate::images::Images;
+use crate::images::{Image, Images};
 use crate::naming::{Names, hex_address};
 use crate::replay::LiveBlock;
 use crate::report::{Block, LiveBlocks, ProcessBlocks};
@@ -18,43 +18,22 @@ pub(crate) fn live(
     options: &Options,
 ) -> LiveBlocks {
     let blocks = images.images.iter().flat_map(|image| &image.outcome.blocks);
-    let shown = blocks.map(|live| live.block.handed_out.site).collect();
-    let names = Names::of(&shown, sites, &options.symbols);
-    let block = |live: &LiveBlock, clock: Clock| {
-        let at = live.block.handed_out;
-        Block {
-            address: hex_address(live.address),
-            size: live.block.size,
-            thread: thread(at),
-            time_ns: clock.time_ns(at.clock),
-            log_line: clock.line(at.clock),
-            inherited: live.is_inherited,
-            stack: names.stack(at.site),
-        }
-    };
+    let named = blocks.map(|live| live.block.handed_out.site).collect();
+    let names = Names::of(&named, sites, &options.symbols);
     let processes = images.images.iter().map(|image| {
         let clock = Clock::of(image, images);
         let blocks = image.outcome.blocks.iter();
-        let blocks = blocks.map(|live| block(live, clock));
-        let last = image.outcome.last_clock;
-        let end = match options.until {
-            Some(Until::Time(time)) => Some(time),
-            Some(Until::Peak) => clock.time_ns(image.outcome.peak.clock),
-            None => clock.time_ns(last),
-        };
+        let blocks = blocks.map(|live| shown(live, clock, &names));
+        let end = end(image, clock, options);
         ProcessBlocks {
             pid: image.pid,
-            blocks: blocks
-                .filter(|block| selection.takes(block, end.unwrap_or(0)))
-                .collect(),
+            blocks: blocks.filter(|block| selection.takes(block, end)).collect(),
         }
     });
     let processes = processes.collect();
     let mut warnings = warnings::of(trace, images);
     if options.until.is_some() {
-        // The end was not looked at.
-        const OF_ENDS: [&str; 3] = ["cut", "image-missing", "child-missing"];
-        warnings.retain(|warning| !OF_ENDS.contains(&warning.kind));
+        warnings::forget_ends(&mut warnings);
     }
     let counts = images.images.iter().map(|image| &image.outcome.counts);
     if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
@@ -64,5 +43,29 @@ pub(crate) fn live(
     LiveBlocks {
         processes,
         warnings,
+    }
+}
+
+/// The last moment that was looked at.
+pub(crate) fn end(image: &Image, clock: Clock, options: &Options) -> u64 {
+    let end = match options.until {
+        Some(Until::Time(time)) => Some(time),
+        Some(Until::Peak) => clock.time_ns(image.outcome.peak.clock),
+        None => clock.time_ns(image.outcome.last_clock),
+    };
+    end.unwrap_or(0)
+}
+
+/// A block with the names of its site.
+pub(crate) fn shown(live: &LiveBlock, clock: Clock, names: &Names) -> Block {
+    let at = live.block.handed_out;
+    Block {
+        address: hex_address(live.address),
+        size: live.block.size,
+        thread: thread(at),
+        time_ns: clock.time_ns(at.clock),
+        log_line: clock.line(at.clock),
+        inherited: live.is_inherited,
+        stack: names.stack(at.site),
     }
 }

@@ -98,7 +98,67 @@ pub(crate) struct Report {
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) filters: Filters,
+    /// Sum live blocks by this
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Site)]
+    pub(crate) by: By,
+    /// Order of the sites that leak
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Sort::Bytes)]
+    pub(crate) sort: Sort,
+    #[command(flatten)]
     pub(crate) reporting: Reporting,
+}
+
+/// Which blocks and wrong releases are listed. All that is asked for must hold; of an option given more than once, one.
+#[derive(Args, Debug)]
+pub(crate) struct Filters {
+    /// Handed out this long after the start, or later
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) from: Option<u64>,
+    /// Handed out before this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) to: Option<u64>,
+    /// Look at the trace up to this time: with --from and --to, what that cycle left behind
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) until: Option<u64>,
+    /// Handed to this thread; can be given more than once
+    #[arg(long, value_name = "TID")]
+    pub(crate) thread: Vec<u64>,
+    /// Handed out to a module with this in its path; can be given more than once
+    #[arg(long, value_name = "PART")]
+    pub(crate) module: Vec<String>,
+    /// With a function of this name in the stack; can be given more than once
+    #[arg(long, value_name = "PART")]
+    pub(crate) function: Vec<String>,
+    /// Of this size, or from one to another: 64, 1K..64K, 1M..
+    #[arg(long, value_name = "A..B", value_parser = sizes)]
+    pub(crate) size: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// The call site
+    Site,
+    /// The innermost function that is not the system's
+    Function,
+    /// The module of the call
+    Module,
+    /// The thread that they were handed to
+    Thread,
+    /// Powers of two of their size
+    Size,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// Most bytes first
+    Bytes,
+    /// Most blocks first
+    Blocks,
+    /// Most calls first
+    Calls,
+    /// Oldest first
+    Age,
 }
 
 #[derive(Args, Debug)]
@@ -182,6 +242,12 @@ pub(crate) struct Timeline {
     /// Length of a step, such as 100ms [default: one that makes a few hundred]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) step: Option<u64>,
+    /// Leave out steps before this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) from: Option<u64>,
+    /// Leave out steps from this time on
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) to: Option<u64>,
     /// Commas between columns, and times in nanoseconds
     #[arg(long)]
     pub(crate) csv: bool,

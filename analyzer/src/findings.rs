@@ -2,6 +2,7 @@
 
 use crate::bypass::Bypass;
 use crate::declare::ProcessDeclaration;
+use crate::focus::{By, Focus};
 use crate::images::{Image, Images, Start};
 use crate::mismatch::{self, Verdict};
 use crate::naming::{Names, hex_address};
@@ -9,7 +10,7 @@ use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind, Report};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::Trace;
-use crate::{Options, mtrace, usage, warnings};
+use crate::{Options, Until, mtrace, usage, warnings};
 use heapwire_format::{Family, Op};
 use std::collections::BTreeSet;
 
@@ -71,8 +72,7 @@ struct Teller<'a> {
     names: &'a Names,
     sites: &'a SiteTable,
     clock: Clock,
-    /// Every site is to be listed.
-    all_sites: bool,
+    options: &'a Options,
     /// The program of a log.
     program: Option<&'a str>,
 }
@@ -129,13 +129,16 @@ pub(crate) fn report(
             names: &names,
             sites,
             clock: Clock::of(image, images),
-            all_sites: options.all_sites,
+            options,
             program: images.program(image),
         };
         teller.process(image)
     });
     let processes: Vec<_> = processes.collect();
     let mut warnings = warnings::of(trace, images);
+    if options.until.is_some() {
+        warnings::forget_ends(&mut warnings);
+    }
     warnings.extend(names.warnings());
     let mut report = Report {
         schema: 1,
@@ -146,6 +149,12 @@ pub(crate) fn report(
                 sum.plus(&process.totals)
             }),
         processes,
+        until_ns: match options.until {
+            Some(Until::Time(time)) => Some(time),
+            _ => None,
+        },
+        filter: options.selection.words(),
+        by: options.by.map(By::word),
         warnings: Vec::new(),
     };
     if report.recorded_calls() == 0 {
@@ -251,6 +260,7 @@ impl Teller<'_> {
         let end = End::of(image);
         let shown = sites_of(outcome);
         let bypass = Bypass::of(image);
+        let (leaks, groups) = self.live(image);
         let command = declaration
             .map(|it| it.arguments.clone())
             .filter(|arguments| !arguments.is_empty());
@@ -286,11 +296,13 @@ impl Teller<'_> {
                 sites: self.rows(&outcome.peak_sites(), Self::peak_site),
             },
             timeline: self.timeline(outcome),
-            leaks: self.rows(&outcome.leaks(), Self::leak),
+            leaks,
+            groups,
             errors: outcome
                 .faults
                 .iter()
                 .filter_map(|it| self.fault(it, &bypass))
+                .filter(|fault| self.options.selection.takes_fault(fault))
                 .collect(),
             temporaries: self.rows(&outcome.temporaries(), Self::temporary),
             usage: usage::of(
@@ -298,9 +310,18 @@ impl Teller<'_> {
                 self.names,
                 self.sites,
                 image.session.is_none(),
-                self.all_sites,
+                self.options.all_sites,
             ),
         }
+    }
+
+    /// The live blocks that are asked for, by site and in groups.
+    fn live(&self, image: &Image) -> (Vec<report::Leak>, Vec<report::Group>) {
+        if !Focus::is_asked(self.options) {
+            return (self.rows(&image.outcome.leaks(), Self::leak), Vec::new());
+        }
+        let focus = Focus::on(image, self.clock, self.names, self.options);
+        (self.rows(&focus.leaks, Self::leak), focus.groups)
     }
 
     fn timeline(&self, outcome: &Outcome) -> report::Timeline {

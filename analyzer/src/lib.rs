@@ -14,6 +14,7 @@ mod declare;
 mod difference;
 mod dump;
 mod findings;
+mod focus;
 mod history;
 mod images;
 mod mismatch;
@@ -37,6 +38,7 @@ mod warnings;
 pub use bundle::{BundleError, Bundled, bundle};
 pub use difference::difference;
 pub use dump::DumpError;
+pub use focus::By;
 pub use repair::{Repair, RepairError, Repaired};
 pub use selection::{Selection, Until};
 pub use trace::{TraceError, Translation};
@@ -62,6 +64,10 @@ pub struct Options {
     pub step: Option<u64>,
     /// List every site.
     pub all_sites: bool,
+    /// The blocks and wrong releases that a report lists.
+    pub selection: Selection,
+    /// What a report sums live blocks by, besides sites.
+    pub by: Option<By>,
 }
 
 /// Reports what the inputs hold, taken together.
@@ -76,7 +82,7 @@ pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceErr
 }
 
 fn analyze_trace(mut trace: Trace, options: &Options) -> Result<Report, TraceError> {
-    let (images, sites) = replayed(&mut trace, false, options)?;
+    let (images, sites) = replayed(&mut trace, focus::Focus::is_asked(options), options)?;
     Ok(findings::report(&trace, &images, &sites, options))
 }
 

@@ -1,11 +1,14 @@
 //! The verbs that read traces, and how their results reach a person.
 
-use crate::cli::{Check, Cli, Color, Dump, Format, Places, Report as Asked, Reporting};
+use crate::cli::{self, Check, Cli, Color, Dump, Format, Places, Report as Asked, Reporting, Sort};
 use heapwire::report::format::counted;
 use heapwire::report::system::is_system;
 use heapwire::report::text::{TextOptions, render};
 use heapwire::report::{Leak, Process, Report, Warning, escape, json};
-use heapwire::{BundleError, DumpError, Options, RepairError, TraceError, symbols};
+use heapwire::{
+    BundleError, By, DumpError, Options, RepairError, Selection, TraceError, Until, symbols,
+};
+use std::cmp::Reverse;
 use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -144,7 +147,8 @@ pub(crate) fn check(
     let status = answered(&report.warnings, say)?;
     let mut found = report.processes.iter().any(has_certain_error);
     let mut aside = 0u64;
-    for leak in report.processes.iter().flat_map(leaks) {
+    let is_cycle = report.until_ns.is_some();
+    for leak in report.processes.iter().flat_map(|it| leaks(it, is_cycle)) {
         if asked.system || !is_system(&leak.stack) {
             found = true;
         } else {
@@ -171,8 +175,10 @@ pub(crate) fn check(
 
 /// What is live when a program did not end by its own will is no leak. A log of glibc's mtrace rarely says how it ended;
 /// then it counts, as it does to mtrace(1).
-fn leaks(process: &Process) -> &[Leak] {
-    if matches!(process.end, "normal" | "unknown") {
+///
+/// What a cycle left behind is what was asked for, whatever came later.
+fn leaks(process: &Process, is_cycle: bool) -> &[Leak] {
+    if is_cycle || matches!(process.end, "normal" | "unknown") {
         &process.leaks
     } else {
         &[]
@@ -186,7 +192,31 @@ fn has_certain_error(process: &Process) -> bool {
 
 /// Analyzes and shows the result.
 fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Report, Stopped> {
-    let report = heapwire::analyze(&asked.traces, &options(Some(&asked.reporting)))?;
+    let filters = &asked.filters;
+    let options = Options {
+        until: filters.until.map(Until::Time),
+        selection: Selection {
+            from: filters.from,
+            to: filters.to,
+            threads: filters.thread.clone(),
+            modules: filters.module.clone(),
+            functions: filters.function.clone(),
+            sizes: filters.size,
+            ..Selection::default()
+        },
+        by: match asked.by {
+            cli::By::Site => None,
+            cli::By::Function => Some(By::Function),
+            cli::By::Module => Some(By::Module),
+            cli::By::Thread => Some(By::Thread),
+            cli::By::Size => Some(By::Size),
+        },
+        ..options(Some(&asked.reporting))
+    };
+    let mut report = heapwire::analyze(&asked.traces, &options)?;
+    for process in &mut report.processes {
+        sort(&mut process.leaks, asked.sort);
+    }
     let text = match asked.reporting.format {
         Format::Json => json::render(&report),
         Format::Text => render(&report, &terminal.options_for(&asked.reporting)),
@@ -194,6 +224,16 @@ fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Repo
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(report)
+}
+
+/// Puts leaks, which come by bytes, in another order.
+fn sort(leaks: &mut [Leak], by: Sort) {
+    match by {
+        Sort::Bytes => {}
+        Sort::Blocks => leaks.sort_by_key(|leak| Reverse(leak.blocks)),
+        Sort::Calls => leaks.sort_by_key(|leak| Reverse(leak.allocations)),
+        Sort::Age => leaks.sort_by_key(|leak| leak.oldest_ns.or(leak.oldest_line)),
+    }
 }
 
 /// The exit status of a verb that has shown its result: that of success only if a call was recorded.

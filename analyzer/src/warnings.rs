@@ -24,6 +24,12 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     warnings
 }
 
+/// Leaves out what is said of ends, where these were not looked at.
+pub(crate) fn forget_ends(warnings: &mut Vec<Warning>) {
+    const OF_ENDS: [&str; 3] = ["cut", "image-missing", "child-missing"];
+    warnings.retain(|warning| !OF_ENDS.contains(&warning.kind));
+}
+
 /// Adds a warning, unless there is nothing to count.
 fn add(warnings: &mut Vec<Warning>, kind: &'static str, count: u64, text: String) {
     if count > 0 {

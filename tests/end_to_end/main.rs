@@ -9,6 +9,7 @@ mod compatibility;
 mod damage;
 mod determinism;
 mod drop_in;
+mod filters;
 #[cfg(target_arch = "x86_64")]
 mod keep;
 mod logs;

@@ -30,6 +30,15 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// Sums of the totals of all processes. Peaks are added up, though they may have been at different moments.
     pub totals: Totals,
+    /// Nanoseconds since the first recorded process began that the trace was followed for, where not to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+    /// What leaks and errors must be like to be listed; sums are of all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<String>,
+    /// What groups are made by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<&'static str>,
     /// What the reader of the report must know before trusting it.
     pub warnings: Vec<Warning>,
 }
@@ -125,6 +134,9 @@ pub struct Process {
     pub timeline: Timeline,
     /// Blocks never released, by site, most bytes first.
     pub leaks: Vec<Leak>,
+    /// The same blocks by what was asked for, most bytes first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// Releases that were wrong, in order of number.
     pub errors: Vec<Fault>,
     /// Sites by blocks that were released before the same thread allocated again, most first.
@@ -246,6 +258,17 @@ pub struct Leak {
     pub oldest_line: Option<u64>,
     /// The site.
     pub stack: Stack,
+}
+
+/// Blocks never released that have something in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// What that is.
+    pub name: String,
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
 }
 
 /// Blocks of one site that were released at once.

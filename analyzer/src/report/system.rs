@@ -53,7 +53,7 @@ fn is_for_caller(frame: &Frame) -> bool {
             .any(|operator| name.starts_with(operator))
 }
 
-pub(super) fn is_system_frame(frame: &Frame) -> bool {
+pub(crate) fn is_system_frame(frame: &Frame) -> bool {
     is_in_module(frame) || SOURCES.iter().any(|folder| file(frame).starts_with(folder))
 }
 

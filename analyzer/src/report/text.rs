@@ -7,6 +7,7 @@ mod chart;
 mod contents;
 mod difference;
 mod faults;
+mod groups;
 mod header;
 mod history;
 mod modules;
@@ -64,11 +65,10 @@ impl Default for TextOptions {
 #[must_use]
 pub fn render(report: &Report, options: &TextOptions) -> String {
     let mut page = Page::new(options, report.trace.duration_ns);
-    let is_whole = report.trace.lost_records == 0 && report.trace.damaged_bytes == 0;
     match &report.processes[..] {
         [process] => {
             header::of_one(&mut page, report, process);
-            body(&mut page, process, is_whole);
+            body(&mut page, report, process);
         }
         processes => {
             header::of_many(&mut page, report);
@@ -76,7 +76,7 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
                 processes.iter().partition(|of| has_findings(of));
             for process in found {
                 header::between(&mut page, process);
-                body(&mut page, process, is_whole);
+                body(&mut page, report, process);
             }
             header::quiet(&mut page, &quiet);
         }
@@ -85,12 +85,22 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
     page.finish()
 }
 
-fn body(page: &mut Page<'_>, process: &Process, is_whole: bool) {
-    header::figures(page, process);
-    chart::timeline(page, process);
+fn body(page: &mut Page<'_>, report: &Report, process: &Process) {
+    let is_part = !report.filter.is_empty();
+    if is_part {
+        header::figures_of_part(page, process);
+    } else {
+        header::figures(page, process);
+        chart::timeline(page, process);
+    }
     faults::errors(page, process);
-    sites::leaks(page, process, is_whole);
-    shares::peak_and_temporaries(page, process);
+    match report.by {
+        Some(by) if !process.groups.is_empty() => groups::groups(page, process, by),
+        _ => sites::leaks(page, report, process),
+    }
+    if !is_part {
+        shares::peak_and_temporaries(page, process);
+    }
 }
 
 /// Whether there is something to act upon. What was live at an `exec` went with the old image.

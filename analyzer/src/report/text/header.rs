@@ -42,6 +42,19 @@ pub(super) fn of_one(page: &mut Page<'_>, report: &Report, process: &Process) {
         fill(page, &what, ", ");
         page.line(&symbols);
     }
+    part(page, report);
+}
+
+/// What of the trace is not looked at.
+fn part(page: &mut Page<'_>, report: &Report) {
+    if let Some(until) = report.until_ns {
+        let until = format::exact_moment(until, report.trace.duration_ns);
+        page.paragraph(&format!("UP TO {until}: what came later is not looked at"));
+    }
+    if !report.filter.is_empty() {
+        let filter = report.filter.join(", ");
+        page.paragraph(&format!("FILTERED: only blocks with {filter} are listed"));
+    }
 }
 
 /// The head of a report on several processes, or on none.
@@ -61,19 +74,13 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
         counted(sum(|of| events(&of.totals)), "event"),
         counted(sum(|of| of.errors.len() as u64), "error"),
     ];
-    let leaked = sum(|of| {
-        if of.end == "normal" {
-            of.totals.live_bytes
-        } else {
-            0
-        }
-    });
+    let leaked = sum(|of| if of.end == "normal" { listed(of) } else { 0 });
     if leaked > 0 {
         what.push(format!("{} leaked", bytes(leaked)));
     }
     let live = sum(|of| match of.end {
         "normal" | "exec" => 0, // leaked, or gone with the old image
-        _ => of.totals.live_bytes,
+        _ => listed(of),
     });
     if live > 0 {
         what.push(format!(
@@ -83,6 +90,13 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     }
     what.extend(wholeness(&report.trace));
     fill(page, &what, if page.is_wide() { " · " } else { ", " });
+    part(page, report);
+}
+
+/// Bytes of the live blocks that are listed.
+fn listed(process: &Process) -> u64 {
+    let bytes = process.leaks.iter().map(|leak| leak.bytes);
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// How long the recording lasted; what the trace is, where it does not say that.
@@ -200,6 +214,22 @@ pub(super) fn figures(page: &mut Page<'_>, process: &Process) {
     let ink = (!process.errors.is_empty()).then_some(Ink::Error);
     let errors: Vec<&Fault> = process.errors.iter().collect();
     page.figure(ink, "errors", &number, &kinds(&errors, totals.releases));
+}
+
+/// The key figures of what fits a filter.
+pub(super) fn figures_of_part(page: &mut Page<'_>, process: &Process) {
+    page.blank();
+    let blocks = process.leaks.iter().map(|leak| leak.blocks);
+    let blocks = blocks.fold(0, u64::saturating_add);
+    let all = counted(process.totals.live_blocks, "live block");
+    let note = format!("{} of {all}", count(blocks));
+    page.figure(None, "live, fitting", &bytes(listed(process)), &note);
+    let errors: Vec<&Fault> = process.errors.iter().collect();
+    let note = match errors.len() {
+        0 => "none that fits".to_owned(),
+        _ => kinds(&errors, process.totals.releases),
+    };
+    page.figure(None, "errors", &count(errors.len() as u64), &note);
 }
 
 fn live(page: &mut Page<'_>, process: &Process) {

@@ -5,14 +5,16 @@ use super::stack::{Call, Names, split};
 use crate::report::columns::{columns, cut_end, left, right};
 use crate::report::format::{bytes, count, counted};
 use crate::report::system::is_system;
-use crate::report::{Leak, Process};
+use crate::report::{Leak, Process, Report};
 
 /// Blocks never released, by site; the user's sites before those of the system.
 ///
-/// `is_whole` says that no record is missing.
-pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
+/// Those that are asked for, that is: "no leaks" is said of all blocks of a whole trace only.
+pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
+    let is_whole = report.trace.lost_records == 0 && report.trace.damaged_bytes == 0;
     let ended = process.end == "normal";
     let name = match process.end {
+        _ if report.until_ns.is_some() => "NOT RELEASED BY THEN",
         "normal" => "LEAKED",
         "unknown" => "LIVE WHEN THE LOG ENDS",
         _ => "LIVE WHEN THE TRACE ENDS",
@@ -21,6 +23,7 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
     if process.leaks.is_empty() {
         let why = match super::header::events(&process.totals) {
             0 => "nothing is known: no call was recorded",
+            _ if !report.filter.is_empty() => "nothing that fits the filter",
             _ if !is_whole => "none is known, but records are missing",
             _ if ended => "no leaks: every recorded block was released",
             _ => "nothing: no recorded block was live",
@@ -29,9 +32,15 @@ pub(super) fn leaks(page: &mut Page<'_>, process: &Process, is_whole: bool) {
         return;
     }
     let sites = counted(process.leaks.len() as u64, "site");
-    let about = format!("{sites}, {}", bytes(process.totals.live_bytes));
-    page.heading(Ink::Strong, name, &about);
-    if !ended {
+    let live = process.leaks.iter().map(|leak| leak.bytes);
+    let live = bytes(live.fold(0, u64::saturating_add));
+    let part = if report.filter.is_empty() {
+        ""
+    } else {
+        " that fit the filter"
+    };
+    page.heading(Ink::Strong, name, &format!("{sites}, {live}{part}"));
+    if !ended && report.until_ns.is_none() {
         page.remark(match process.end {
             "unknown" => "these are leaks if the program ended here, which the log does not say",
             _ => "the end of the program was not recorded as normal, so these need not be leaks",

@@ -111,8 +111,8 @@ fn process() -> Process {
         totals: Totals {
             allocations: 1_709_022,
             releases: 1_697_267,
-            live_blocks: 11_755,
-            live_bytes: 333_517,
+            live_blocks: 7_188,
+            live_bytes: 372_942,
             peak_bytes: 5_033_165,
             peak_blocks: 61_022,
             temporary: 280_280,
@@ -129,8 +129,9 @@ fn process() -> Process {
         timeline: Timeline {
             step_ns: 60 * SECOND,
             blocks: Vec::new(),
-            bytes: vec![0, 1000, 2_500_000, 5_033_165, 333_517],
+            bytes: vec![0, 1000, 2_500_000, 5_033_165, 372_942],
         },
+        groups: Vec::new(),
         leaks: vec![
             leak(200_000, 4, libc),
             leak(172_442, 7183, insert.clone()),
@@ -164,6 +165,9 @@ fn report(processes: Vec<Process>) -> Report {
             duration_ns: 724 * SECOND,
         },
         processes,
+        until_ns: None,
+        filter: Vec::new(),
+        by: None,
         warnings: Vec::new(),
     }
 }

@@ -1,0 +1,194 @@
+//! What of a process a report shows where only some of its blocks are asked for, or sums of them by other things than sites.
+
+use crate::findings::Clock;
+use crate::images::Image;
+use crate::naming::Names;
+use crate::replay::SiteRow;
+use crate::report::system::is_system_frame;
+use crate::report::{Block, Fault, Group};
+use crate::sites::SiteId;
+use crate::{Options, Selection, blocks};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What live blocks are summed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The innermost function that is not the system's.
+    Function,
+    /// The module of the call.
+    Module,
+    /// The thread that they were handed to.
+    Thread,
+    /// Powers of two of their size.
+    Size,
+}
+
+/// Live blocks that are asked for, by site, and in groups.
+pub(crate) struct Focus {
+    /// As [`Outcome::leaks`](crate::replay::Outcome::leaks), with these blocks only.
+    pub(crate) leaks: Vec<SiteRow>,
+    /// Most bytes first.
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Focus {
+    /// Whether single blocks have to be looked at.
+    pub(crate) fn is_asked(options: &Options) -> bool {
+        options.selection != Selection::default() || options.by.is_some()
+    }
+
+    /// What of the blocks of `image`, which must have kept them, is asked for.
+    pub(crate) fn on(image: &Image, clock: Clock, names: &Names, options: &Options) -> Self {
+        let outcome = &image.outcome;
+        let mut by_site: BTreeMap<SiteId, SiteRow> = BTreeMap::new();
+        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        let end = blocks::end(image, clock, options);
+        for live in outcome.blocks.iter().filter(|live| !live.is_inherited) {
+            let block = blocks::shown(live, clock, names);
+            if !options.selection.takes(&block, end) {
+                continue;
+            }
+            let at = live.block.handed_out;
+            let row = by_site.entry(at.site).or_insert(SiteRow {
+                site: at.site,
+                live_bytes: 0,
+                live_blocks: 0,
+                handed_out: 0,
+                temporary: 0,
+                handed_out_bytes: 0,
+                grown: (0, 0),
+                at_peak: (0, 0),
+                oldest: Some(at.clock), // blocks are in order of number
+            });
+            row.live_blocks += 1;
+            row.live_bytes = row.live_bytes.saturating_add(block.size);
+            if let Some(by) = options.by {
+                let name = by.name(&block);
+                let group = groups.entry(name.clone()).or_insert(Group {
+                    name,
+                    bytes: 0,
+                    blocks: 0,
+                });
+                group.blocks += 1;
+                group.bytes = group.bytes.saturating_add(block.size);
+            }
+        }
+        // In the order that they have in the whole report, unless there are more bytes of one now.
+        let all = outcome.leaks();
+        let mut leaks: Vec<SiteRow> = all
+            .iter()
+            .filter_map(|row| {
+                let selected = by_site.get(&row.site)?;
+                Some(SiteRow {
+                    handed_out: row.handed_out,
+                    ..*selected
+                })
+            })
+            .collect();
+        leaks.sort_by_key(|row| Reverse(row.live_bytes));
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_by_key(|group| Reverse(group.bytes));
+        Self { leaks, groups }
+    }
+}
+
+impl By {
+    /// What it is called on a command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Module => "module",
+            Self::Thread => "thread",
+            Self::Size => "size",
+        }
+    }
+
+    /// The group that a block is in.
+    fn name(self, block: &Block) -> String {
+        let stack = &block.stack;
+        let call = stack.first();
+        let module = || call.and_then(|frame| frame.module.clone());
+        match self {
+            Self::Function => {
+                let own = stack.iter().find(|frame| !is_system_frame(frame));
+                let function = own.or(call).and_then(|frame| frame.function.clone());
+                function
+                    .or_else(|| Some(format!("in {}", module()?)))
+                    .unwrap_or_else(|| "unknown function".to_owned())
+            }
+            Self::Module => module().unwrap_or_else(|| "unknown module".to_owned()),
+            Self::Thread => block.thread.map_or_else(
+                || "unknown thread".to_owned(),
+                |tid| format!("thread {tid}"),
+            ),
+            Self::Size => match block.size {
+                0 => "0 B".to_owned(),
+                size => {
+                    let least = 1u64 << size.ilog2();
+                    format!("{least} to {} B", least + (least - 1))
+                }
+            },
+        }
+    }
+}
+
+impl Selection {
+    /// Whether a wrong release is asked for: it itself, or the allocation of what it released.
+    pub(crate) fn takes_fault(&self, fault: &Fault) -> bool {
+        if self.sizes.is_some() && fault.size.is_none() {
+            return false;
+        }
+        let at = |thread, time_ns, log_line, stack: &crate::report::Stack| Block {
+            address: fault.address.clone(),
+            size: fault.size.unwrap_or(0),
+            thread,
+            time_ns,
+            log_line,
+            inherited: false,
+            stack: stack.clone(),
+        };
+        let release = at(fault.thread, fault.time_ns, fault.log_line, &fault.stack);
+        let end = u64::MAX;
+        self.takes(&release, end)
+            || fault.allocation.as_ref().is_some_and(|moment| {
+                let allocation = at(
+                    moment.thread,
+                    moment.time_ns,
+                    moment.log_line,
+                    &moment.stack,
+                );
+                self.takes(&allocation, end)
+            })
+    }
+
+    /// What is asked for, in words; nothing where that is all.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let seconds = |ns: u64| format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000);
+        let mut words = Vec::new();
+        let lists = [
+            ("thread", self.threads.iter().map(u64::to_string).collect()),
+            ("module", self.modules.clone()),
+            ("function", self.functions.clone()),
+        ];
+        words.extend(self.from.map(|from| format!("from {}", seconds(from))));
+        words.extend(self.to.map(|to| format!("before {}", seconds(to))));
+        for (what, list) in lists {
+            if !list.is_empty() {
+                words.push(format!("{what} {}", list.join(" or ")));
+            }
+        }
+        words.extend(self.site.as_ref().map(|site| format!("site {site}")));
+        words.extend(self.sizes.map(|(least, most)| match most {
+            u64::MAX => format!("size {least} B and more"),
+            _ if least == most => format!("size {least} B"),
+            _ => format!("size {least} to {most} B"),
+        }));
+        words.extend(
+            self.min_age
+                .map(|age| format!("at least {} old", seconds(age))),
+        );
+        words
+    }
+}

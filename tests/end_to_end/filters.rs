@@ -1,0 +1,180 @@
+//! Reports on a part of the blocks, and by something other than sites.
+
+use heapwire_tests::run::{Run, command, json, list, number};
+use heapwire_tests::scratch::Scratch;
+use heapwire_tests::trace::{BASE, Record, Writer};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A block of 100 bytes in the first second, of 2000 in the second and of 30,000 in the third by another thread, none of them
+/// released; one of 7 bytes that is handed out in the second second and released in the third.
+fn trace(scratch: &Scratch) -> PathBuf {
+    let mut writer = Writer::new();
+    let at = |writer: &mut Writer, op: u8, ptr: u64, size: u64, time: u16, pc: u64| {
+        writer.record(Record {
+            op,
+            time,
+            ptr,
+            size,
+            pc,
+            base: BASE,
+            ..Record::default()
+        });
+    };
+    at(&mut writer, 1, 0x1000, 100, 500, 0x40_1000);
+    at(&mut writer, 1, 0x2000, 2000, 1500, 0x40_2000);
+    at(&mut writer, 1, 0x3000, 7, 1600, 0x40_2000);
+    writer.flush();
+    writer.frame.tid = 4712;
+    writer.module(0x70_0000, 0x1000, "/opt/lib/libother.so");
+    at(&mut writer, 2, 0x3000, u64::MAX, 2500, 0x40_3000);
+    writer.record(Record {
+        op: 1,
+        time: 2600,
+        ptr: 0x4000,
+        size: 30_000,
+        pc: 0x70_0100,
+        base: 0x70_0000,
+        ..Record::default()
+    });
+    at(&mut writer, 2, 0x4010, u64::MAX, 2700, 0x40_3000);
+    scratch.write("t.hwt", writer.end().bytes())
+}
+
+fn run(verb: &str, path: &Path, options: &str) -> Run {
+    let words = options.split_whitespace();
+    Run::of(command().arg(verb).arg(path).args(words))
+}
+
+fn report(path: &Path, options: &str) -> Value {
+    json(&run("report", path, &format!("{options} --format json")))
+}
+
+fn leaks(path: &Path, options: &str) -> Vec<u64> {
+    let report = report(path, options);
+    let leaks = list(&report["processes"][0]["leaks"]).iter();
+    leaks.map(|leak| number(&leak["bytes"])).collect()
+}
+
+#[test]
+fn leaks_are_those_that_fit() {
+    let scratch = Scratch::new("filters");
+    let path = trace(&scratch);
+    for (options, expected) in [
+        ("", &[30_000, 2000, 100][..]),
+        ("--from 1s", &[30_000, 2000]),
+        ("--from 1s --to 2s", &[2000]),
+        ("--to 1s", &[100]),
+        ("--thread 4711", &[2000, 100]),
+        ("--thread 4712", &[30_000]),
+        ("--module libother", &[30_000]),
+        ("--size ..2K", &[2000, 100]),
+        ("--size 1..99", &[]),
+        ("--function nobody", &[]),
+        ("--sort age", &[100, 2000, 30_000]),
+        ("--from 1s --to 2s --until 2s", &[2007]),
+        ("--from 1s --to 2s --until 2.55s", &[2000]),
+    ] {
+        assert_eq!(leaks(&path, options), expected, "{options}");
+    }
+    let whole = report(&path, "");
+    assert_eq!(whole["filter"], Value::Null);
+    let part = report(&path, "--thread 4711 --size ..2K");
+    assert_eq!(part["filter"][0], "thread 4711");
+    assert_eq!(
+        part["processes"][0]["totals"], whole["processes"][0]["totals"],
+        "sums are of all"
+    );
+    assert_eq!(list(&whole["processes"][0]["errors"]).len(), 1);
+    let errors = |options| list(&report(&path, options)["processes"][0]["errors"]).len();
+    assert_eq!(errors("--thread 4712"), 1);
+    assert_eq!(errors("--thread 4711"), 0);
+    assert_eq!(errors("--to 2s"), 0);
+}
+
+#[test]
+fn a_filtered_report_says_so_and_never_that_there_are_no_leaks() {
+    let scratch = Scratch::new("filtered");
+    let path = trace(&scratch);
+    for (width, options) in [("100", "--size 1..99"), ("60", "--thread 1")] {
+        let options = format!("{options} --width {width}");
+        let text = run("report", &path, &options).stdout;
+        assert!(text.contains("FILTERED: only blocks with"), "{text}");
+        assert!(!text.to_lowercase().contains("no leaks"), "{text}");
+        assert!(!text.contains("was released"), "{text}");
+        assert!(text.contains("of 3 live blocks"), "{text}");
+    }
+    let text = run("report", &path, "--from 1s --to 2s --until 2.55s").stdout;
+    assert!(text.contains("UP TO"), "{text}");
+    assert!(text.contains("NOT RELEASED BY THEN"), "{text}");
+    assert!(!text.contains("No end of"), "{text}");
+    let whole = run("report", &path, "").stdout;
+    assert!(!whole.contains("FILTERED"), "{whole}");
+}
+
+#[test]
+fn a_check_counts_what_fits() {
+    let scratch = Scratch::new("check");
+    let mut writer = Writer::new();
+    let path = scratch.write("t.hwt", writer.malloc(0x1000, 48).end().bytes());
+    assert_eq!(run("check", &path, "").status, 1);
+    assert_eq!(run("check", &path, "--size 48").status, 1);
+    assert_eq!(run("check", &path, "--size 49..").status, 0);
+    assert_eq!(
+        run("check", &trace(&scratch), "--from 1s --to 2s --until 2s").status,
+        1
+    );
+}
+
+#[test]
+fn live_blocks_are_summed_by_what_is_asked_for() {
+    let scratch = Scratch::new("by");
+    let path = trace(&scratch);
+    let groups = |options: &str| -> Vec<(String, u64, u64)> {
+        let report = report(&path, options);
+        let groups = list(&report["processes"][0]["groups"]).iter();
+        groups
+            .map(|group| {
+                let name = group["name"].as_str().unwrap().to_owned();
+                (name, number(&group["bytes"]), number(&group["blocks"]))
+            })
+            .collect()
+    };
+    let named = |name: &str, bytes, blocks| (name.to_owned(), bytes, blocks);
+    assert_eq!(
+        groups("--by thread"),
+        [
+            named("thread 4712", 30_000, 1),
+            named("thread 4711", 2100, 2)
+        ]
+    );
+    assert_eq!(
+        groups("--by module"),
+        [
+            named("/opt/lib/libother.so", 30_000, 1),
+            named("/bin/p", 2100, 2)
+        ]
+    );
+    assert_eq!(
+        groups("--by size --size ..2K"),
+        [
+            named("1024 to 2047 B", 2000, 1),
+            named("64 to 127 B", 100, 1)
+        ]
+    );
+    assert_eq!(groups("--by function").len(), 2);
+    let text = run("report", &path, "--by module --top 1").stdout;
+    assert!(text.contains("by module, 2 in all"), "{text}");
+    assert!(text.contains("1 more  (--top 2)"), "{text}");
+}
+
+#[test]
+fn a_timeline_can_be_cut_out() {
+    let scratch = Scratch::new("timeline");
+    let path = trace(&scratch);
+    let text = run("timeline", &path, "--csv --step 1s --from 1s --to 2s").stdout;
+    assert_eq!(
+        text,
+        "pid,time_ns,live_bytes,live_blocks\n4711,1000000000,2107,3\n"
+    );
+}
