@@ -1,18 +1,22 @@
 //! Functions, inlined functions and lines from DWARF.
 
 use super::file::MappedFile;
-use super::parts;
+use super::functions::{self, Function};
+use super::lines::{self, Lines, Location};
+use super::origins::Origins;
+use super::parts::{self, Group};
 use super::reader::{LimitedReader, Limits};
 use super::search::Search;
 use super::sections::{Loader, Sections};
 use super::{Rule, UsedFile};
 use addr2line::{Context, LookupResult, SplitDwarfLoad};
-use gimli::{Dwarf, DwarfPackage, Reader as _};
+use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use typed_arena::Arena;
 
@@ -22,21 +26,33 @@ const BYTES_PER_ADDRESS: usize = 4096;
 /// Functions inlined into each other at one address; honest ones are a few dozen.
 const MAX_FRAMES: usize = 256;
 
-/// Functions that were folded into one; more are not looked at.
-const MAX_FOLDED: usize = 64;
-
 /// Entries that are followed from a function to where it is declared.
 const MAX_ORIGINS: usize = 4;
 
 type Reader<'data> = LimitedReader<'data>;
 
 /// A frame as DWARF has it: names are raw, paths neither normalised nor mapped.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) function: Option<String>,
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,
+}
+
+impl Frame {
+    fn new(function: Option<Reader<'_>>, location: Location) -> Result<Self, gimli::Error> {
+        let function = match function {
+            Some(name) => Some(name.to_string_lossy()?.into_owned()),
+            None => None,
+        };
+        Ok(Self {
+            function,
+            file: location.file,
+            line: location.line,
+            column: location.column,
+        })
+    }
 }
 
 /// A row of the line table, as it stands there.
@@ -82,21 +98,26 @@ pub(super) fn look_up(
         limits.allow_for(sections.bytes());
         parts::of(&sections.dwarf(&limits), addresses)
     };
-    let looked: Vec<Looked> = parts
+    let looked: Vec<Part> = parts
         .par_iter()
         .map(|part| {
             let store = Store::new(first_code);
-            let debug_info = DebugInfo::new(sections, search, &store)?;
+            let indices = part
+                .iter()
+                .flat_map(|group| group.own.iter().chain(&group.others));
+            let mut wanted: Vec<u64> = indices.map(|&index| addresses[index]).collect();
+            wanted.sort_unstable();
+            let debug_info = DebugInfo::new(sections, search, &store, wanted)?;
             Ok(debug_info.look_up(part, addresses, shared))
         })
         .collect::<Result<_, gimli::Error>>()?;
     let mut all = Looked {
-        frames: vec![Vec::new(); addresses.len()],
+        frames: (0..addresses.len()).map(|_| Vec::new()).collect(),
         unreadable: sections.unreadable().clone(),
         ..Looked::default()
     };
-    for (part, looked) in parts.iter().zip(looked) {
-        all.add(part, looked);
+    for looked in looked {
+        all.add(looked);
     }
     Ok(all)
 }
@@ -109,17 +130,19 @@ pub(super) fn rows(
     addresses: &[u64],
 ) -> Vec<Option<Row>> {
     let store = Store::new(first_code);
-    let debug_info = DebugInfo::new(sections, search, &store).ok();
+    let debug_info = DebugInfo::new(sections, search, &store, Vec::new()).ok();
+    store.limits.enter_functions();
     let row = |address: &u64| debug_info.as_ref()?.row(*address).ok()?;
     addresses.iter().map(row).collect()
 }
 
 impl Looked {
-    /// Takes over what was looked up for the addresses at these indices.
-    fn add(&mut self, indices: &[usize], part: Self) {
-        for (&index, frames) in indices.iter().zip(part.frames) {
+    /// Takes over what was looked up for some of the addresses.
+    fn add(&mut self, part: Part) {
+        for (index, frames) in part.frames {
             self.frames[index] = frames;
         }
+        let part = part.looked;
         self.split.extend(part.split);
         self.missing.extend(part.missing);
         self.unreadable.extend(part.unreadable);
@@ -177,26 +200,30 @@ impl Store {
     }
 }
 
+/// What was looked up for some addresses.
+struct Part {
+    /// With the indices of the addresses.
+    frames: Vec<(usize, Vec<Frame>)>,
+    looked: Looked,
+}
+
 /// The debug information of one module, as one thread reads it.
 struct DebugInfo<'data> {
+    dwarf: Arc<Dwarf<Reader<'data>>>,
     context: Context<Reader<'data>>,
     package: Option<DwarfPackage<Reader<'data>>>,
     sections: &'data Sections<'data>,
     search: &'data Search,
     store: &'data Store,
     looked: RefCell<Looked>,
-    /// The line table of each unit that was looked at for functions folded into one.
-    sequences: RefCell<BTreeMap<UnitKey, Option<Sequences<'data>>>>,
+    /// The addresses asked for; they ascend.
+    wanted: Vec<u64>,
+    /// The line table of each unit that was looked at.
+    lines: RefCell<BTreeMap<UnitKey, Option<Rc<Lines<'data>>>>>,
 }
 
 /// A unit's offset, and the id of its split part.
 type UnitKey = (gimli::UnitSectionOffset, Option<u64>);
-
-/// A line table and where its sequences are.
-type Sequences<'data> = (
-    gimli::CompleteLineProgram<Reader<'data>>,
-    Vec<gimli::LineSequence<Reader<'data>>>,
-);
 
 impl<'data> DebugInfo<'data> {
     /// Indexes the units.
@@ -208,46 +235,115 @@ impl<'data> DebugInfo<'data> {
         sections: &'data Sections<'data>,
         search: &'data Search,
         store: &'data Store,
+        wanted: Vec<u64>,
     ) -> Result<Self, gimli::Error> {
         store.limits.allow_for(sections.bytes());
         let mut dwarf = sections.dwarf(&store.limits);
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        let context = Context::from_dwarf(dwarf)?;
-        store.limits.enter_functions();
+        let dwarf = Arc::new(dwarf);
         Ok(Self {
-            context,
+            context: Context::from_arc_dwarf(Arc::clone(&dwarf))?,
+            dwarf,
             package: sections.package(&store.limits),
             sections,
             search,
             store,
             looked: RefCell::default(),
-            sequences: RefCell::default(),
+            wanted,
+            lines: RefCell::default(),
         })
     }
 
-    /// Looks up those of `addresses` that have these indices.
-    fn look_up(self, indices: &[usize], addresses: &[u64], shared: &[bool]) -> Looked {
-        let mut damage = None;
-        let frames = indices
+    /// Looks up the addresses of `groups`.
+    fn look_up(self, groups: &[Group], addresses: &[u64], shared: &[bool]) -> Part {
+        let units: Vec<_> = groups
             .iter()
-            .map(|&index| {
-                let is_shared = shared.get(index).is_some_and(|it| *it);
-                self.frames(addresses[index], is_shared)
-                    .unwrap_or_else(|error| {
-                        damage.get_or_insert((index, error));
-                        Vec::new()
-                    })
-            })
+            .map(|group| own_unit(&self.dwarf, group.unit?).ok()?)
             .collect();
-        Looked {
-            frames,
-            damage,
-            is_exhausted: self.store.limits.are_exhausted(),
-            ..self.looked.into_inner()
+        self.store.limits.enter_functions();
+        let origins = Origins::new(Arc::clone(&self.dwarf));
+        let mut damage: Option<(usize, gimli::Error)> = None;
+        let mut all = Vec::new();
+        for (group, unit) in groups.iter().zip(&units) {
+            let unit = unit.as_ref().map(|unit| unit.unit_ref(&self.dwarf));
+            let own: Vec<u64> = group.own.iter().map(|&index| addresses[index]).collect();
+            self.store
+                .limits
+                .allow_for(BYTES_PER_ADDRESS.saturating_mul(own.len()));
+            // What cannot be found this way is left to the context, which reads all, and says what is damaged.
+            let functions = unit.and_then(|unit| functions::find(unit, &own, &origins).ok());
+            let functions = functions.into_iter().flatten();
+            let functions = functions.chain(std::iter::repeat(None));
+            let indices = group.own.iter().chain(&group.others);
+            for (&index, function) in indices.zip(functions) {
+                let address = addresses[index];
+                let is_shared = shared.get(index).is_some_and(|it| *it);
+                let frames = match unit.zip(function.as_ref()) {
+                    Some((unit, function)) => self.frames_in(unit, function, address, is_shared),
+                    None => self.frames(address, is_shared),
+                };
+                all.push((
+                    index,
+                    frames.unwrap_or_else(|error| {
+                        let first = damage.filter(|(first, _)| *first < index);
+                        damage = first.or(Some((index, error)));
+                        Vec::new()
+                    }),
+                ));
+            }
+        }
+        Part {
+            frames: all,
+            looked: Looked {
+                damage,
+                is_exhausted: self.store.limits.are_exhausted(),
+                ..self.looked.into_inner()
+            },
         }
     }
 
-    /// The frames at `address`, innermost first; none where there is no information about it.
+    /// The frames at `address` in `function`, innermost first.
+    ///
+    /// # Errors
+    ///
+    /// The information about this address is damaged.
+    fn frames_in(
+        &self,
+        unit: UnitRef<'_, Reader<'data>>,
+        function: &Function<'data>,
+        address: u64,
+        is_shared: bool,
+    ) -> Result<Vec<Frame>, gimli::Error> {
+        let lines = self.lines(unit)?;
+        let mut location = match &lines {
+            Some(lines) => lines.location(unit, address)?,
+            None => Location::default(),
+        };
+        let innermost = function.inlined.last();
+        let entry = innermost.map_or(function.entry, |inlined| inlined.entry);
+        if is_shared && let Some(line) = self.own_line(unit, address, entry)? {
+            location.line = Some(line);
+            location.column = None;
+        }
+        let mut frames = Vec::new();
+        for inlined in function.inlined.iter().rev() {
+            let call = Location {
+                file: match (&lines, inlined.file) {
+                    (Some(lines), Some(file)) => lines.file(unit, file)?,
+                    _ => None,
+                },
+                line: inlined.line,
+                column: inlined.column,
+            };
+            let location = std::mem::replace(&mut location, call);
+            frames.push(Frame::new(inlined.name, location)?);
+        }
+        frames.push(Frame::new(function.name, location)?);
+        frames.truncate(MAX_FRAMES);
+        Ok(frames)
+    }
+
+    /// The frames at `address`, innermost first, whichever unit it is in; none where there is no information about it.
     ///
     /// # Errors
     ///
@@ -267,28 +363,27 @@ impl<'data> DebugInfo<'data> {
             };
         };
         let mut frames = Vec::new();
-        let mut function_entry = None;
+        let mut innermost = None;
         while let Some(frame) = found.next()?
             && frames.len() < MAX_FRAMES
         {
-            let function = match &frame.function {
-                Some(function) => Some(function.raw_name()?.into_owned()),
-                None => None,
-            };
-            function_entry = frame.dw_die_offset;
             let location = frame.location.as_ref();
-            frames.push(Frame {
-                function,
-                file: location
-                    .and_then(|location| location.file)
-                    .map(str::to_owned),
-                line: location.and_then(|location| location.line),
-                column: location.and_then(|location| location.column),
-            });
+            frames.push(Frame::new(
+                frame.function.as_ref().map(|function| function.name),
+                Location {
+                    file: location
+                        .and_then(|location| location.file)
+                        .map(str::to_owned),
+                    line: location.and_then(|location| location.line),
+                    column: location.and_then(|location| location.column),
+                },
+            )?);
+            innermost = innermost.or(frame.dw_die_offset);
         }
         if is_shared
-            && let (Some(entry), Some(innermost)) = (function_entry, frames.first_mut())
-            && let Some(line) = self.own_line(address, entry)?
+            && let (Some(entry), Some(unit)) = (innermost, self.unit(address))
+            && let Some(line) = self.own_line(unit, address, entry)?
+            && let Some(innermost) = frames.first_mut()
         {
             innermost.line = Some(line);
             innermost.column = None;
@@ -300,58 +395,44 @@ impl<'data> DebugInfo<'data> {
     /// sequences of rows for the same addresses, of which any would be taken. `None` where there is only one.
     fn own_line(
         &self,
+        unit: UnitRef<'_, Reader<'data>>,
         address: u64,
         entry: gimli::UnitOffset,
     ) -> Result<Option<u32>, gimli::Error> {
-        let Some(unit) = self.unit(address) else {
-            return Ok(None);
-        };
-        let mut cache = self.sequences.borrow_mut();
-        let key = (unit.header.offset(), unit.dwo_id.map(|id| id.0));
-        let known = match cache.entry(key) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let program = unit.line_program.clone();
-                let found = program.map(gimli::IncompleteLineProgram::sequences);
-                place.insert(found.transpose()?)
-            }
-        };
-        let Some((program, sequences)) = known else {
-            return Ok(None);
-        };
-        let around = sequences
-            .iter()
-            .filter(|sequence| (sequence.start..sequence.end).contains(&address));
-        let around: Vec<_> = around.take(MAX_FOLDED).collect();
-        if around.len() < 2 {
+        let lines = self.lines(unit)?;
+        let rows = lines.as_ref().map_or(&[][..], |lines| lines.rows(address));
+        if rows.len() < 2 {
             return Ok(None);
         }
         let Some(declared) = declared_line(&unit, entry) else {
             return Ok(None);
         };
-        let mut nearest = None;
-        for sequence in around {
-            let (mut first, mut line) = (None, None);
-            let mut rows = program.resume_from(sequence);
-            while let Some((_, row)) = rows.next_row()? {
-                if row.address() > address {
-                    break;
-                }
-                first = first.or(row.line());
-                line = row.line();
-            }
-            if let (Some(first), Some(line)) = (first, line)
-                && let Some(distance) = first.get().checked_sub(declared)
-                && nearest.is_none_or(|(least, _)| distance < least)
-            {
-                nearest = Some((distance, line));
-            }
-        }
+        let distance = |row: &lines::Row| row.first_line?.get().checked_sub(declared);
+        let nearest = rows
+            .iter()
+            .filter_map(|(_, row)| Some((distance(row)?, row.line?)))
+            .min_by_key(|(distance, _)| *distance);
         Ok(nearest.and_then(|(_, line)| u32::try_from(line.get()).ok()))
     }
 
+    /// What the line table of a unit says of the addresses asked for; `None` where there is none.
+    fn lines(
+        &self,
+        unit: UnitRef<'_, Reader<'data>>,
+    ) -> Result<Option<Rc<Lines<'data>>>, gimli::Error> {
+        let mut cache = self.lines.borrow_mut();
+        let key = (unit.header.offset(), unit.dwo_id.map(|id| id.0));
+        Ok(match cache.entry(key) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(place) => {
+                let lines = Lines::read(unit, &self.wanted, &self.store.limits)?;
+                place.insert(lines.map(Rc::new)).clone()
+            }
+        })
+    }
+
     /// The unit that `address` lies in.
-    fn unit(&self, address: u64) -> Option<gimli::UnitRef<'_, Reader<'data>>> {
+    fn unit(&self, address: u64) -> Option<UnitRef<'_, Reader<'data>>> {
         let mut lookup = self.context.find_dwarf_and_unit(address);
         loop {
             lookup = match lookup {
@@ -452,10 +533,19 @@ impl<'data> DebugInfo<'data> {
     }
 }
 
+/// The unit at `offset`, unless it is split.
+fn own_unit<'data>(
+    dwarf: &Dwarf<Reader<'data>>,
+    offset: gimli::DebugInfoOffset,
+) -> Result<Option<gimli::Unit<Reader<'data>>>, gimli::Error> {
+    let unit = dwarf.unit(dwarf.debug_info.header_from_offset(offset)?)?;
+    Ok(Some(unit).filter(|unit| unit.dwo_id.is_none()))
+}
+
 /// The path of a row's source file as binutils puts it together: parts as they stand, and in version 5 the first file where
 /// no instruction before has named one.
 fn source_file<'data>(
-    unit: &gimli::UnitRef<'_, Reader<'data>>,
+    unit: &UnitRef<'_, Reader<'data>>,
     header: &gimli::LineProgramHeader<Reader<'data>>,
     row: &gimli::LineRow,
     names_file: bool,
@@ -493,10 +583,7 @@ fn source_file<'data>(
 }
 
 /// The line in which the function of this entry is declared.
-fn declared_line(
-    unit: &gimli::UnitRef<'_, Reader<'_>>,
-    mut entry: gimli::UnitOffset,
-) -> Option<u64> {
+fn declared_line(unit: &UnitRef<'_, Reader<'_>>, mut entry: gimli::UnitOffset) -> Option<u64> {
     for _ in 0..MAX_ORIGINS {
         let attributes = unit.entry(entry).ok()?;
         if let Some(line) = attributes.attr_value(gimli::DW_AT_decl_line) {
@@ -511,4 +598,68 @@ fn declared_line(
         entry = origin;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::{MappedFile, first_code};
+    use super::super::search::Search;
+    use super::super::sections::Sections;
+    use super::super::{Options, with_large_stack};
+    use super::{DebugInfo, Store, own_unit, parts};
+    use crate::symbols::functions;
+    use crate::symbols::origins::Origins;
+    use crate::symbols::reader::Limits;
+    use object::{Object, ObjectSection};
+    use std::sync::Arc;
+
+    /// Addresses of this program that are compared; the naive look-up reads every unit that holds one.
+    const ADDRESSES: usize = 300;
+
+    /// Whoever looks for some addresses finds what `addr2line` does, which reads all entries.
+    #[test]
+    fn finds_what_addr2line_finds() {
+        with_large_stack(compare).unwrap();
+    }
+
+    fn compare() {
+        let file = MappedFile::open(&std::env::current_exe().unwrap()).unwrap();
+        let elf = file.elf();
+        let code = elf.section_by_name(".text").unwrap();
+        let step = usize::try_from(code.size()).unwrap() / ADDRESSES;
+        let wanted: Vec<u64> = (code.address()..code.address() + code.size())
+            .step_by(step)
+            .collect();
+        let sections = Sections::load(&file, None, None).unwrap();
+        let first_code = first_code(&elf);
+        let limits = Limits::new(first_code);
+        let parts = parts::of(&sections.dwarf(&limits), &wanted);
+        let search = Search::new(&Options::default());
+        let store = Store::new(first_code);
+        let info = DebugInfo::new(&sections, &search, &store, wanted.clone()).unwrap();
+        let units: Vec<_> = parts
+            .iter()
+            .flatten()
+            .filter_map(|group| Some((own_unit(&info.dwarf, group.unit?).unwrap()?, &group.own)))
+            .collect();
+        store.limits.enter_functions();
+        let origins = Origins::new(Arc::clone(&info.dwarf));
+        let mut found = 0;
+        for (unit, own) in &units {
+            let unit = unit.unit_ref(&info.dwarf);
+            let own: Vec<u64> = own.iter().map(|&index| wanted[index]).collect();
+            let functions = functions::find(unit, &own, &origins).unwrap();
+            for (&address, function) in own.iter().zip(&functions) {
+                let naive = info.frames(address, false).unwrap();
+                let Some(function) = function else {
+                    assert!(naive.iter().all(|frame| frame.function.is_none()));
+                    continue;
+                };
+                let frames = info.frames_in(unit, function, address, false).unwrap();
+                assert_eq!(frames, naive, "{address:#x}");
+                found += 1;
+            }
+        }
+        assert!(found > ADDRESSES / 2, "{found}");
+    }
 }

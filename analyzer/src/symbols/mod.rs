@@ -2,19 +2,24 @@
 //!
 //! Knows addresses and modules, nothing of events. Opens only files whose build id fits the module's, or that
 //! the user named. In the order of the look-up: `search` names places, `locate` finds files there and proves
-//! that they fit, `file` opens them, `dwarf` and `table` look addresses up, `names` and `path` make the
-//! result readable.
+//! that they fit, `file` opens them, `dwarf` (with `functions` and `lines`) and `table` look addresses up, `names`
+//! and `path` make the result readable.
 
 mod binutils;
 mod dwarf;
+mod entries;
 mod file;
+mod functions;
 mod layout;
+mod lines;
 mod locate;
 mod module;
 mod names;
+mod origins;
 pub(crate) mod pack;
 mod parts;
 mod path;
+mod ranges;
 mod reader;
 mod search;
 mod sections;

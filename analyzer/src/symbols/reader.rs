@@ -65,7 +65,7 @@ impl Limits {
 
     /// Counts `cost` reads; false if they are no longer allowed.
     #[inline]
-    fn charge(&self, cost: usize) -> bool {
+    pub(super) fn charge(&self, cost: usize) -> bool {
         let left = self
             .reads_left
             .load(Relaxed)
@@ -123,6 +123,16 @@ impl<'a> LimitedReader<'a> {
             addresses,
             limits,
         }
+    }
+
+    /// What counts its reads.
+    pub(super) fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+
+    /// The bytes, for a reader that counts on its own.
+    pub(super) fn unlimited(&self) -> EndianSlice<'a, RunTimeEndian> {
+        self.slice
     }
 
     #[inline]
