@@ -105,6 +105,9 @@ pub(crate) struct Report {
     /// Order of the sites that leak
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Sort::Bytes)]
     pub(crate) sort: Sort,
+    /// Show sizes, lifetimes, threads and modules of all blocks as well
+    #[arg(long)]
+    pub(crate) usage: bool,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
 }

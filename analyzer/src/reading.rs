@@ -219,7 +219,13 @@ fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Repo
     }
     let text = match asked.reporting.format {
         Format::Json => json::render(&report),
-        Format::Text => render(&report, &terminal.options_for(&asked.reporting)),
+        Format::Text => {
+            let text_options = TextOptions {
+                usage: asked.usage,
+                ..terminal.options_for(&asked.reporting)
+            };
+            render(&report, &text_options)
+        }
     };
     out.write_all(text.as_bytes())?;
     out.flush()?;

@@ -169,6 +169,38 @@ fn live_blocks_are_summed_by_what_is_asked_for() {
 }
 
 #[test]
+fn usage_is_shown_where_it_is_asked_for() {
+    let scratch = Scratch::new("usage");
+    let path = trace(&scratch);
+    let parts = ["SIZES", "LIFETIMES", "THREADS  2", "MODULES  2"];
+    let text = run("report", &path, "--usage --width 80").stdout;
+    for part in parts {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let row = |name: &str| {
+        let lines = text.lines().filter(|line| line.ends_with(name));
+        lines.flat_map(str::split_whitespace).collect::<Vec<_>>()
+    };
+    assert_eq!(row("thread 4711")[..4], ["3", "2.1", "KiB", "2"]);
+    assert_eq!(row("libother.so")[..4], ["1", "29.3", "KiB", "1"]);
+    let plain = run("report", &path, "").stdout;
+    assert!(!plain.contains("LIFETIMES"), "{plain}");
+}
+
+#[test]
+fn several_traces_have_sums() {
+    let scratch = Scratch::new("sums");
+    let path = trace(&scratch);
+    let mut other = Writer::bare(0x0BAD_CAFE);
+    other.process(4799, &["exe=/bin/q", "began=exec"]);
+    other.malloc(0x1000, 900).end();
+    let other = scratch.write("other.hwt", other.bytes());
+    let text = Run::of(command().arg("report").arg(&path).arg(&other)).stdout;
+    assert!(text.contains("4 blocks, in all processes"), "{text}");
+    assert!(text.contains("32.2 KiB in all, 2 releases"), "{text}");
+}
+
+#[test]
 fn a_timeline_can_be_cut_out() {
     let scratch = Scratch::new("timeline");
     let path = trace(&scratch);

@@ -16,6 +16,7 @@ mod shares;
 mod sites;
 mod stack;
 mod summary;
+mod usage;
 
 pub use blocks::render_blocks;
 pub use contents::{render_contents, render_wholeness};
@@ -44,6 +45,8 @@ pub struct TextOptions {
     pub depth: usize,
     /// What the header names in place of the input files; nothing, if it is empty.
     pub source: Option<String>,
+    /// Whether to show sizes, lifetimes, threads and modules.
+    pub usage: bool,
     /// Source files below this folder are shown relative to it.
     pub base: Option<PathBuf>,
 }
@@ -56,6 +59,7 @@ impl Default for TextOptions {
             top: 10,
             depth: 4,
             source: None,
+            usage: false,
             base: None,
         }
     }
@@ -72,8 +76,9 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
         }
         processes => {
             header::of_many(&mut page, report);
-            let (found, quiet): (Vec<_>, Vec<_>) =
-                processes.iter().partition(|of| has_findings(of));
+            let (found, quiet): (Vec<_>, Vec<_>) = processes
+                .iter()
+                .partition(|of| has_findings(of) || options.usage);
             for process in found {
                 header::between(&mut page, process);
                 body(&mut page, report, process);
@@ -100,6 +105,9 @@ fn body(page: &mut Page<'_>, report: &Report, process: &Process) {
     }
     if !is_part {
         shares::peak_and_temporaries(page, process);
+    }
+    if page.options.usage {
+        usage::usage(page, process);
     }
 }
 

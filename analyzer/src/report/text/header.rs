@@ -91,6 +91,23 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     what.extend(wholeness(&report.trace));
     fill(page, &what, if page.is_wide() { " · " } else { ", " });
     part(page, report);
+    if !all.is_empty() {
+        sums(page, &report.totals);
+    }
+}
+
+/// The key figures of all processes together.
+fn sums(page: &mut Page<'_>, totals: &Totals) {
+    page.blank();
+    let blocks = counted(totals.live_blocks, "block");
+    let note = format!("{blocks}, in all processes");
+    page.figure(None, "live at end", &bytes(totals.live_bytes), &note);
+    let releases = counted(totals.releases, "release");
+    let note = format!("{} in all, {releases}", bytes(totals.allocated_bytes));
+    page.figure(None, "allocations", &count(totals.allocations), &note);
+    let share = percent(totals.temporary, totals.allocations);
+    let note = format!("{} of these", count(totals.temporary));
+    page.figure(None, "temporary", &share, &note);
 }
 
 /// Bytes of the live blocks that are listed.

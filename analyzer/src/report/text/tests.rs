@@ -149,7 +149,9 @@ fn process() -> Process {
 
 fn report(processes: Vec<Process>) -> Report {
     Report {
-        totals: Totals::default(),
+        totals: processes
+            .iter()
+            .fold(Totals::default(), |sum, process| sum.plus(&process.totals)),
         schema: 1,
         trace: TraceSummary {
             kind: "hwt",
