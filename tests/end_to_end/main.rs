@@ -19,6 +19,7 @@ mod packed;
 mod processes;
 mod samples;
 mod symbols;
+mod transfers;
 mod transparency;
 mod truth;
 mod verbs;
