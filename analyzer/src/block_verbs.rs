@@ -109,7 +109,12 @@ pub(crate) fn diff(
     let report =
         |path: &std::path::PathBuf| heapwire::analyze(std::slice::from_ref(path), &options);
     let (old, new) = (report(&asked.old)?, report(&asked.new)?);
-    let difference = heapwire::difference(&old, &new);
+    let selection = Selection {
+        modules: asked.module.clone(),
+        functions: asked.function.clone(),
+        ..Selection::default()
+    };
+    let difference = heapwire::difference(&old, &new, &selection);
     let normal = asked.per.map(|per| match per {
         Per::Allocations => Normal::Allocations,
         Per::Seconds => Normal::Seconds,

@@ -267,6 +267,12 @@ pub(crate) struct Diff {
     /// Compare sums per million allocations or per second
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) per: Option<Per>,
+    /// Compare sites in modules with this in their path; can be given more than once
+    #[arg(long, value_name = "PART")]
+    pub(crate) module: Vec<String>,
+    /// Compare sites with a function of this name in the stack; can be given more than once
+    #[arg(long, value_name = "PART")]
+    pub(crate) function: Vec<String>,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
 }

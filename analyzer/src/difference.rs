@@ -1,14 +1,38 @@
 //! What changed between two reports, site by site. Sites are the same where their names are: addresses are not.
 
-use crate::report::{Difference, Frame, Report, SiteChange, SiteSums, Stack};
+use crate::Selection;
+use crate::report::usage::SiteUsage;
+use crate::report::{Block, Difference, Frame, Report, SiteChange, SiteSums, Stack};
 use std::collections::BTreeMap;
 
-/// Compares two reports; most growth of live bytes first.
+/// Compares two reports that list every site; most growth of live bytes first. Of `selection` modules and functions count, which
+/// all blocks of a site have in common.
 #[must_use]
-pub fn difference(old: &Report, new: &Report) -> Difference {
+pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Difference {
+    let selection = Selection {
+        modules: selection.modules.clone(),
+        functions: selection.functions.clone(),
+        ..Selection::default()
+    };
     let mut by_name: BTreeMap<String, SiteChange> = BTreeMap::new();
-    add(&mut by_name, old, |change| &mut change.old);
-    add(&mut by_name, new, |change| &mut change.new);
+    add(&mut by_name, &selected(old, &selection), |change| {
+        &mut change.old
+    });
+    add(&mut by_name, &selected(new, &selection), |change| {
+        &mut change.new
+    });
+    let sums = |report: &Report, side: fn(&SiteChange) -> SiteSums| {
+        if selection == Selection::default() {
+            sums(report)
+        } else {
+            let sides = by_name.values().map(side);
+            sides.fold(SiteSums::default(), SiteSums::plus)
+        }
+    };
+    let (old_sums, new_sums) = (
+        sums(old, |change| change.old),
+        sums(new, |change| change.new),
+    );
     let mut sites: Vec<_> = by_name
         .into_values()
         .filter(|change| change.old != change.new)
@@ -18,8 +42,9 @@ pub fn difference(old: &Report, new: &Report) -> Difference {
         (-growth, u64::MAX - change.new.peak_bytes)
     });
     Difference {
-        old: sums(old),
-        new: sums(new),
+        filter: selection.words(),
+        old: old_sums,
+        new: new_sums,
         old_duration_ns: old.trace.duration_ns,
         new_duration_ns: new.trace.duration_ns,
         sites,
@@ -42,16 +67,45 @@ fn sums(report: &Report) -> SiteSums {
     all
 }
 
+impl SiteSums {
+    fn plus(self, other: Self) -> Self {
+        let add = u64::saturating_add;
+        Self {
+            live_bytes: add(self.live_bytes, other.live_bytes),
+            live_blocks: add(self.live_blocks, other.live_blocks),
+            peak_bytes: add(self.peak_bytes, other.peak_bytes),
+            allocations: add(self.allocations, other.allocations),
+            temporary: add(self.temporary, other.temporary),
+        }
+    }
+}
+
+/// The sites of a report that are asked for.
+fn selected<'r>(report: &'r Report, selection: &Selection) -> Vec<&'r SiteUsage> {
+    let processes = report.processes.iter();
+    let sites = processes.flat_map(|process| &process.usage.sites);
+    sites
+        .filter(|site| {
+            let block = Block {
+                address: String::new(),
+                size: 0,
+                thread: None,
+                time_ns: None,
+                log_line: None,
+                inherited: false,
+                stack: site.stack.clone(),
+            };
+            selection.takes(&block, 0)
+        })
+        .collect()
+}
+
 fn add(
     by_name: &mut BTreeMap<String, SiteChange>,
-    report: &Report,
+    sites: &[&SiteUsage],
     side: impl Fn(&mut SiteChange) -> &mut SiteSums,
 ) {
-    for site in report
-        .processes
-        .iter()
-        .flat_map(|process| &process.usage.sites)
-    {
+    for site in sites {
         let change = by_name
             .entry(key(&site.stack))
             .or_insert_with(|| SiteChange {
@@ -60,12 +114,13 @@ fn add(
                 stack: site.stack.clone(),
             });
         let sums = side(change);
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut sums.live_bytes, site.live_bytes);
-        add(&mut sums.live_blocks, site.live_blocks);
-        add(&mut sums.peak_bytes, site.peak_bytes);
-        add(&mut sums.allocations, site.allocations);
-        add(&mut sums.temporary, site.temporary);
+        *sums = sums.plus(SiteSums {
+            live_bytes: site.live_bytes,
+            live_blocks: site.live_blocks,
+            peak_bytes: site.peak_bytes,
+            allocations: site.allocations,
+            temporary: site.temporary,
+        });
     }
 }
 
@@ -90,7 +145,7 @@ mod tests {
     use super::difference;
     use crate::report::Report;
     use crate::tests::made::Made;
-    use crate::{Options, analyze_trace};
+    use crate::{Options, Selection, analyze_trace};
 
     fn report(made: &Made) -> Report {
         let trace = crate::trace::Trace::of_bytes([made.bytes()]).unwrap();
@@ -112,7 +167,7 @@ mod tests {
             .malloc(0x2000, 50, 0x20)
             .malloc(0x3000, 5, 0x30)
             .free(0x3000, 0x40);
-        let found = difference(&report(&old), &report(&new));
+        let found = difference(&report(&old), &report(&new), &Selection::default());
         let growth: Vec<_> = found
             .sites
             .iter()
@@ -121,6 +176,7 @@ mod tests {
         assert_eq!(growth, [(20, 50), (5, 0)]);
         assert_eq!((found.old.live_bytes, found.new.live_bytes), (35, 60));
         assert_eq!(found.new.allocations, 3);
-        assert!(difference(&report(&old), &report(&old)).sites.is_empty());
+        let same = difference(&report(&old), &report(&old), &Selection::default());
+        assert!(same.sites.is_empty());
     }
 }

@@ -201,6 +201,33 @@ fn several_traces_have_sums() {
 }
 
 #[test]
+fn a_difference_is_of_the_sites_that_fit() {
+    let scratch = Scratch::new("diff");
+    let new = trace(&scratch);
+    let old = scratch.write("old.hwt", Writer::new().malloc(0x1000, 8).end().bytes());
+    let compared = |options: &[&str]| {
+        let run = Run::of(command().arg("diff").arg(&old).arg(&new).args(options));
+        assert_eq!(run.status, 0, "{run:?}");
+        run
+    };
+    let found = json(&compared(&["--module", "libother", "--format", "json"]));
+    assert_eq!(number(&found["old"]["live_bytes"]), 0);
+    assert_eq!(number(&found["new"]["live_bytes"]), 30_000);
+    assert_eq!(list(&found["sites"]).len(), 1);
+    let whole = json(&compared(&["--format", "json"]));
+    assert_eq!(number(&whole["new"]["live_bytes"]), 32_100);
+    let text = compared(&["--function", "nobody"]).stdout;
+    assert!(
+        text.contains("FILTERED: only blocks with function nobody"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no site that fits the filter changed"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_timeline_can_be_cut_out() {
     let scratch = Scratch::new("timeline");
     let path = trace(&scratch);

@@ -402,6 +402,9 @@ pub struct Frame {
 /// What changed between two reports.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
+    /// What sites must be like to be compared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<String>,
     /// Sums of the old one.
     pub old: SiteSums,
     /// Sums of the new one.

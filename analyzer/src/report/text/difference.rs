@@ -26,6 +26,10 @@ pub fn render_difference(
     let mut page = Page::new(options, difference.new_duration_ns);
     let (about, scale) = scales(difference, normal);
     page.heading(Ink::Strong, "CHANGE", about);
+    if !difference.filter.is_empty() {
+        let filter = difference.filter.join(", ");
+        page.paragraph(&format!("FILTERED: only blocks with {filter} are compared"));
+    }
     let rows: [Row; 5] = [
         ("live at end", |sums| sums.live_bytes, bytes),
         ("live blocks", |sums| sums.live_blocks, count),
@@ -47,7 +51,11 @@ pub fn render_difference(
     }
     page.blank();
     if difference.sites.is_empty() {
-        page.remark("no site changed");
+        page.remark(if difference.filter.is_empty() {
+            "no site changed"
+        } else {
+            "no site that fits the filter changed"
+        });
         return page.finish();
     }
     page.heading(
