@@ -12,9 +12,10 @@ use super::{Rule, UsedFile};
 use addr2line::{Context, LookupResult, SplitDwarfLoad};
 use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, hash_map};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,25 +35,10 @@ type Reader<'data> = LimitedReader<'data>;
 /// A frame as DWARF has it: names are raw, paths neither normalised nor mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
-    pub(super) function: Option<String>,
-    pub(super) file: Option<String>,
+    pub(super) function: Option<Arc<str>>,
+    pub(super) file: Option<Arc<str>>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,
-}
-
-impl Frame {
-    fn new(function: Option<Reader<'_>>, location: Location) -> Result<Self, gimli::Error> {
-        let function = match function {
-            Some(name) => Some(name.to_string_lossy()?.into_owned()),
-            None => None,
-        };
-        Ok(Self {
-            function,
-            file: location.file,
-            line: location.line,
-            column: location.column,
-        })
-    }
 }
 
 /// A row of the line table, as it stands there.
@@ -220,6 +206,8 @@ struct DebugInfo<'data> {
     wanted: Vec<u64>,
     /// The line table of each unit that was looked at.
     lines: RefCell<BTreeMap<UnitKey, Option<Rc<Lines<'data>>>>>,
+    /// Names of functions, by where they stand.
+    names: RefCell<FxHashMap<(u64, usize), Arc<str>>>,
 }
 
 /// A unit's offset, and the id of its split part.
@@ -251,6 +239,7 @@ impl<'data> DebugInfo<'data> {
             looked: RefCell::default(),
             wanted,
             lines: RefCell::default(),
+            names: RefCell::default(),
         })
     }
 
@@ -336,9 +325,9 @@ impl<'data> DebugInfo<'data> {
                 column: inlined.column,
             };
             let location = std::mem::replace(&mut location, call);
-            frames.push(Frame::new(inlined.name, location)?);
+            frames.push(self.frame(inlined.name, location)?);
         }
-        frames.push(Frame::new(function.name, location)?);
+        frames.push(self.frame(function.name, location)?);
         frames.truncate(MAX_FRAMES);
         Ok(frames)
     }
@@ -368,12 +357,10 @@ impl<'data> DebugInfo<'data> {
             && frames.len() < MAX_FRAMES
         {
             let location = frame.location.as_ref();
-            frames.push(Frame::new(
+            frames.push(self.frame(
                 frame.function.as_ref().map(|function| function.name),
                 Location {
-                    file: location
-                        .and_then(|location| location.file)
-                        .map(str::to_owned),
+                    file: location.and_then(|location| location.file).map(Arc::from),
                     line: location.and_then(|location| location.line),
                     column: location.and_then(|location| location.column),
                 },
@@ -413,6 +400,30 @@ impl<'data> DebugInfo<'data> {
             .filter_map(|(_, row)| Some((distance(row)?, row.line?)))
             .min_by_key(|(distance, _)| *distance);
         Ok(nearest.and_then(|(_, line)| u32::try_from(line.get()).ok()))
+    }
+
+    /// A frame; those of the same function share its name.
+    fn frame(
+        &self,
+        function: Option<Reader<'data>>,
+        location: Location,
+    ) -> Result<Frame, gimli::Error> {
+        let mut names = self.names.borrow_mut();
+        let function = match function {
+            Some(name) => Some(match names.entry((name.offset_id().0, name.len())) {
+                hash_map::Entry::Occupied(known) => Arc::clone(known.get()),
+                hash_map::Entry::Vacant(place) => {
+                    Arc::clone(place.insert(Arc::from(name.to_string_lossy()?)))
+                }
+            }),
+            None => None,
+        };
+        Ok(Frame {
+            function,
+            file: location.file,
+            line: location.line,
+            column: location.column,
+        })
     }
 
     /// What the line table of a unit says of the addresses asked for; `None` where there is none.

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 /// Rows of one address that are kept; more than one where functions were folded into each other.
 const MAX_ROWS: usize = 64;
@@ -37,7 +38,7 @@ impl Row {
 /// The place that a line table names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Location {
-    pub(super) file: Option<String>,
+    pub(super) file: Option<Arc<str>>,
     pub(super) line: Option<u32>,
     /// 0 stands for the line's left edge.
     pub(super) column: Option<u32>,
@@ -49,7 +50,7 @@ pub(super) struct Lines<'data> {
     /// By address; those of the same one in the order of the table.
     rows: Vec<(u64, Row)>,
     /// Paths of files that were asked for.
-    files: RefCell<BTreeMap<u64, Option<String>>>,
+    files: RefCell<BTreeMap<u64, Option<Arc<str>>>>,
 }
 
 impl<'data> Lines<'data> {
@@ -126,11 +127,11 @@ impl<'data> Lines<'data> {
         &self,
         unit: UnitRef<'_, LimitedReader<'data>>,
         index: u64,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<Arc<str>>, Error> {
         let mut files = self.files.borrow_mut();
         let file = match files.entry(index) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(self.path(unit, index)?),
+            Entry::Vacant(place) => place.insert(self.path(unit, index)?.map(Arc::from)),
         };
         Ok(file.clone())
     }

@@ -199,11 +199,13 @@ fn look_up(
             addresses.sort_unstable();
             addresses.dedup();
             let all = module::resolve(module, &addresses, search, options);
+            if let &[member] = members.as_slice()
+                && requests[member].1.is_sorted_by(|a, b| a < b)
+            {
+                return vec![(member, all)];
+            }
             let part = |member: usize| (member, all.pick(&addresses, &requests[member].1));
-            members
-                .iter()
-                .map(|&member| part(member))
-                .collect::<Vec<_>>()
+            members.iter().map(|&member| part(member)).collect()
         })
         .collect()
 }

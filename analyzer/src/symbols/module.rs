@@ -8,6 +8,8 @@ use super::search::Search;
 use super::sections::Sections;
 use super::table::{Symbol, SymbolTable};
 use super::{Located, Module, Options, Resolved, Source, path};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use typed_arena::Arena;
 
 /// The frames at each of `addresses`, which must ascend.
@@ -51,14 +53,15 @@ pub(super) fn resolve(
         raw.filter_map(|frame| frame.function.as_deref()),
         options.demangle,
     );
+    let paths = paths(&frames, options);
     if let (Some(looked), Some(file)) = (&looked, files.with_debug_info()) {
         notes.extend(looked.notes(file));
         used.extend(looked.split_files());
     }
     Resolved {
         addresses: frames
-            .into_iter()
-            .map(|frames| located(frames, &names, options))
+            .iter()
+            .map(|frames| located(frames, &names, &paths))
             .collect(),
         found: match (&looked, table.is_empty()) {
             (Some(_), _) => Source::DebugInfo,
@@ -140,25 +143,41 @@ fn with_symbol(mut frames: Vec<Frame>, symbol: Option<&Symbol<'_>>) -> Vec<Frame
     }
     if let Some(Frame { function, .. }) = frames.last_mut() {
         // Compilers give functions of one file no linkage name: only the table has the qualified name.
-        let is_better = |name: &String| !names::is_mangled(name) && names::is_mangled(&symbol);
+        let is_better = |name: &Arc<str>| !names::is_mangled(name) && names::is_mangled(&symbol);
         if function.as_ref().is_none_or(is_better) {
-            *function = Some(symbol.into_owned());
+            *function = Some(Arc::from(symbol));
         }
     }
     frames
 }
 
+/// Paths of source files as they are shown, by what the debug information has.
+fn paths<'a>(frames: &'a [Vec<Frame>], options: &Options) -> FxHashMap<&'a str, String> {
+    let mut paths = FxHashMap::default();
+    for file in frames
+        .iter()
+        .flatten()
+        .filter_map(|frame| frame.file.as_deref())
+    {
+        paths
+            .entry(file)
+            .or_insert_with(|| path::mapped(path::normalised(&names::bounded(file)), &options.map));
+    }
+    paths
+}
+
 /// The frames at one address as they are shown.
-fn located(frames: Vec<Frame>, names: &Names, options: &Options) -> Vec<Located> {
+fn located(frames: &[Frame], names: &Names<'_>, paths: &FxHashMap<&str, String>) -> Vec<Located> {
     let outermost = frames.len().saturating_sub(1);
     frames
-        .into_iter()
+        .iter()
         .enumerate()
         .map(|(level, frame)| Located {
-            function: frame.function.map(|name| names.readable(&name)),
+            function: frame.function.as_deref().map(|name| names.readable(name)),
             file: frame
                 .file
-                .map(|file| path::mapped(path::normalised(&names::bounded(&file)), &options.map)),
+                .as_deref()
+                .and_then(|file| paths.get(file).cloned()),
             line: frame.line,
             column: frame.column.filter(|column| *column > 0),
             inlined: level < outermost,

@@ -3,7 +3,7 @@
 mod itanium;
 
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::{self, Write};
 
 /// Bytes a name may have; longer ones end in an ellipsis.
@@ -21,17 +21,15 @@ fn is_rust_v0(name: &str) -> bool {
 }
 
 /// Names as a reader knows them, by what the compiler made of them.
-pub(super) struct Names(FxHashMap<String, String>);
+pub(super) struct Names<'a>(FxHashMap<&'a str, String>);
 
-impl Names {
+impl<'a> Names<'a> {
     /// Makes all of `raw` readable; what cannot be demangled stays as it is.
-    pub(super) fn of<'a>(raw: impl Iterator<Item = &'a str>, demangle: bool) -> Self {
-        let mut raw: Vec<String> = raw.map(str::to_owned).collect();
-        raw.sort_unstable();
-        raw.dedup();
+    pub(super) fn of(raw: impl Iterator<Item = &'a str>, demangle: bool) -> Self {
+        let raw: FxHashSet<&str> = raw.collect();
         let readable = raw.into_par_iter().map(|raw| {
-            let demangled = demangle.then(|| demangled(&raw)).flatten();
-            let readable = demangled.unwrap_or_else(|| bounded(&raw));
+            let demangled = demangle.then(|| demangled(raw)).flatten();
+            let readable = demangled.unwrap_or_else(|| bounded(raw));
             (raw, readable)
         });
         Self(readable.collect())
