@@ -6,7 +6,7 @@
 
 use crate::trace::source::Slot;
 use crate::trace::{Head, Source, Supplied, Trace, TraceError};
-use heapwire_format::{Op, Record};
+use heapwire_format::{Op, Record, flag};
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -168,7 +168,8 @@ impl Order {
             {
                 if take_number(&mut self.gaps, number) {
                     self.late += 1;
-                    each(cursor.event(cursor.at, number));
+                    let at = cursor.at;
+                    each(cursor.event(at, number));
                 }
                 cursor.advance();
             }
@@ -316,6 +317,62 @@ struct Cursor {
     at: usize,
     /// The number at `at`; `None` at the end.
     number: Option<u64>,
+    stretch: Stretch,
+}
+
+/// Slots from one reading of the clock to the next. Records in between were made in between, so that is where they are put, in equal
+/// steps: a thread that has been quick reads the clock for every sixteenth record only, however slow it is then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stretch {
+    from: usize,
+    to: usize,
+    /// Milliseconds.
+    begin: u16,
+    /// Milliseconds that pass.
+    length: u16,
+}
+
+impl Stretch {
+    /// Slots that are looked through for the next reading.
+    const MOST: usize = 64;
+
+    /// The stretch that begins at a slot. Without a reading at both ends, times stand as they are.
+    fn at(slots: &[Slot], from: usize) -> Self {
+        let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
+        let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
+        let is_reading = |slot: &Slot| is_heap(slot) && slot[1] & flag::TIME_READ != 0;
+        let alone = Self {
+            from,
+            to: from + 1,
+            begin: slots.get(from).map_or(0, time),
+            length: 0,
+        };
+        if !slots.get(from).is_some_and(is_reading) {
+            return alone;
+        }
+        let mut after = slots.iter().enumerate().skip(from + 1).take(Self::MOST);
+        match after.find(|(_, slot)| is_reading(slot) || time(slot) != alone.begin) {
+            // Others than heap records have no room for the flag.
+            Some((to, slot)) if is_reading(slot) || !is_heap(slot) => Self {
+                to,
+                length: time(slot).saturating_sub(alone.begin),
+                ..alone
+            },
+            _ => alone,
+        }
+    }
+
+    /// Nanoseconds at a slot of it.
+    #[inline]
+    fn nanoseconds(&self, at: usize) -> u64 {
+        const MILLISECOND: u64 = 1_000_000;
+        let begin = u64::from(self.begin) * MILLISECOND;
+        if self.length == 0 {
+            return begin;
+        }
+        let passed = u64::from(self.length) * MILLISECOND;
+        begin + passed * (at - self.from) as u64 / (self.to - self.from) as u64
+    }
 }
 
 impl Cursor {
@@ -327,6 +384,7 @@ impl Cursor {
             sorted,
             at: 0,
             number: None,
+            stretch: Stretch::default(),
         };
         cursor.settle();
         cursor
@@ -405,9 +463,16 @@ impl Cursor {
     }
 
     #[inline(always)]
-    fn event(&self, at: usize, number: u64) -> Event {
+    fn event(&mut self, at: usize, number: u64) -> Event {
         let record = Record::decode(self.slot(at));
-        let since = u64::from(record.time) * 1_000_000;
+        let since = if self.sorted.is_some() {
+            u64::from(record.time) * 1_000_000
+        } else {
+            if at >= self.stretch.to || at < self.stretch.from {
+                self.stretch = Stretch::at(self.source.slots(), at);
+            }
+            self.stretch.nanoseconds(at)
+        };
         Event {
             number,
             clock: self.source.place.clock.saturating_add(since),
@@ -439,7 +504,7 @@ fn in_order(source: &Source) -> Vec<(u64, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Order, WINDOW};
+    use super::{Event, Order, Stretch, WINDOW};
     use crate::tests::made::{ALLOCATED, record};
     use crate::trace::source::{Holder, Place, Source};
     use proptest::prelude::proptest;
@@ -465,6 +530,33 @@ mod tests {
             holder: Holder::Frame,
             is_newer: false,
         })
+    }
+
+    /// A slot of an allocation with this time, at which the clock was read or not.
+    fn slot(time: u16, is_reading: bool) -> [u8; 40] {
+        let flags = if is_reading { 1 << 5 } else { 0 };
+        let mut slot: [u8; 40] = record(ALLOCATED, flags, 1, [0x1000, 1, 2, 3])
+            .try_into()
+            .unwrap();
+        slot[2..4].copy_from_slice(&time.to_le_bytes());
+        slot
+    }
+
+    #[test]
+    fn what_lies_between_two_readings_is_spread_over_the_time_between() {
+        let mut slots = vec![slot(100, true), slot(100, false), slot(100, false)];
+        slots.extend([slot(400, true), slot(400, false)]);
+        let stretch = Stretch::at(&slots, 0);
+        let times: Vec<_> = (0..3)
+            .map(|at| stretch.nanoseconds(at) / 1_000_000)
+            .collect();
+        assert_eq!((times, stretch.to), (vec![100, 200, 300], 3));
+        // Nothing is known of what comes after the last reading.
+        assert_eq!(Stretch::at(&slots, 3).to, 4);
+        assert_eq!(Stretch::at(&slots, 4).nanoseconds(4), 400_000_000);
+        // A clock that seems to run backwards is one that stands still.
+        slots.extend([slot(300, true)]);
+        assert_eq!(Stretch::at(&slots, 3).nanoseconds(4), 400_000_000);
     }
 
     fn events(order: &mut Order) -> Vec<Event> {

@@ -191,6 +191,11 @@ impl Lane {
         self.last_time()
     }
 
+    /// Has the next record carry a new reading of the clock: the records before it are then known to lie before that.
+    pub(crate) fn renew_clock(&self) {
+        self.until_clock.store(0, Relaxed);
+    }
+
     /// The last reading of the clock.
     pub(crate) fn last_time(&self) -> Time {
         #[expect(

@@ -78,6 +78,7 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, argument:
         _ => {
             // Counts only if nothing follows it: the call can fail.
             let event = Event::of(Op::EXEC, 0, 0);
+            lane.renew_clock();
             lane.append(Event {
                 base: 0,
                 ..event.with_pc(pc, modules::base_of(lane, pc))
@@ -92,12 +93,16 @@ fn mark(lane: &Lane, pc: usize, label: &[u8]) {
 }
 
 fn end(image: &Image, lane: &Lane, reason: EndReason, status: u64) {
-    // Before the end, so that the last lanes are written with limits as they were.
-    flush::everything(image, lane);
-    if image.end() {
-        lane.append(Event::of(Op::END, reason as u64, status));
+    if !image.are_lanes_in_file() {
+        // Before the end, so that the last lanes are written with limits as they were, and the end can go alone: where frames are
+        // dropped, one so small gets through.
         flush::everything(image, lane);
     }
+    if image.end() {
+        lane.renew_clock();
+        lane.append(Event::of(Op::END, reason as u64, status));
+    }
+    flush::everything(image, lane);
 }
 
 /// Starts recording even where the program never allocates: that too is an answer.
