@@ -243,7 +243,7 @@ pub(crate) struct Timeline {
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     /// Length of a step, such as 100ms [default: one that makes a few hundred]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = step)]
     pub(crate) step: Option<u64>,
     /// Leave out steps before this time
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -535,6 +535,14 @@ fn mapping(text: &str) -> Result<(String, String), String> {
         .filter(|(old, _)| !old.is_empty())
         .map(|(old, new)| (old.to_owned(), new.to_owned()))
         .ok_or_else(|| "expected OLD=NEW".to_owned())
+}
+
+/// A length that is not nothing.
+fn step(text: &str) -> Result<u64, String> {
+    match duration(text)? {
+        0 => Err("a step is longer than nothing".to_owned()),
+        length => Ok(length),
+    }
 }
 
 #[cfg(test)]

@@ -119,6 +119,10 @@ pub(crate) fn attach() -> Option<&'static Lane> {
         _ => return early(),
     }
     if arch::thread_word() == 0 || lane::current().is_none_or(Lane::is_wiped) {
+        if !image.is_ours() {
+            // The child of a vfork, in its parent's memory: a lane under its tid would be an orphan's when it is gone.
+            return missed(image);
+        }
         let Some(own) = registry::register(image) else {
             return missed(image);
         };

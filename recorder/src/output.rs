@@ -198,10 +198,16 @@ fn open_file(path: &[u8]) -> Option<(i32, Kind)> {
 
 /// Opens for writing; a FIFO waits for its reader as long as a frame would.
 fn open_writing(path: &[u8], flags: i32) -> Result<i32, Errno> {
+    let config = CONFIG.get();
+    let patience = if config.drops {
+        0
+    } else {
+        config.wait_milliseconds
+    };
     let mut waited = 0;
     loop {
         match sys::open(path, flags, 0o666) {
-            Err(Errno::NXIO) if waited < CONFIG.get().wait_milliseconds => {
+            Err(Errno::NXIO) if waited < patience => {
                 sys::sleep(10);
                 waited = waited.wrapping_add(10);
             }

@@ -267,9 +267,12 @@ pub(crate) fn wait_writable(fd: i32, milliseconds: u64, mask: SignalSet) -> Resu
     scalar(libc::SYS_ppoll, args).map(|ready| ready != 0)
 }
 
-/// Blocks all signals for this thread; gives the mask that was.
+/// Blocks all signals for this thread but SIGBUS; gives the mask that was.
+///
+/// A file that somebody cuts is a SIGBUS wherever its lanes are read, and one that is blocked then ends the process.
 pub(crate) fn block_signals() -> SignalSet {
-    let (all, mut old) = (SignalSet::MAX, 0);
+    const BUS: SignalSet = 1 << (libc::SIGBUS - 1);
+    let (all, mut old) = (!BUS, 0);
     let args = [
         fd_arg(libc::SIG_BLOCK),
         &raw const all as usize,

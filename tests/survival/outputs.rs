@@ -363,6 +363,25 @@ fn a_live_trace_that_somebody_cuts_does_not_kill_the_program() {
 }
 
 #[test]
+fn a_trace_that_is_cut_while_nothing_is_recorded_does_not_kill_the_program_at_its_end() {
+    let setup = Setup::new("cut-idle");
+    let line = format!(
+        "HEAPWIRE_OUT=t.hwt LD_PRELOAD={} sleep 0.5 & sleep 0.2; : >t.hwt; wait $!; echo $?",
+        setup.library.display()
+    );
+    assert_eq!(setup.shell(&line, &[]).stdout, "0\n");
+}
+
+#[test]
+fn a_fifo_that_nobody_reads_is_not_waited_for_where_dropping_was_chosen() {
+    let setup = Setup::new("fifo-drop");
+    let line = "mkfifo f; HEAPWIRE_OUT=f $HW 10; echo $?";
+    let settings = [("HEAPWIRE_ON_FULL", "drop"), ("HEAPWIRE_WAIT", "1000")];
+    let run = setup.shell(line, &settings);
+    assert_eq!(run.stdout, format!("{SAID}5\n"));
+}
+
+#[test]
 fn two_programs_can_share_one_file() {
     let setup = Setup::new("shared-file");
     let line = "export HEAPWIRE_OUT=$PWD/t.hwt; $HW 30000 >a & $HW 40000 >b & wait; cat a b";
