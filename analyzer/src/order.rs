@@ -535,9 +535,7 @@ mod tests {
     /// A slot of an allocation with this time, at which the clock was read or not.
     fn slot(time: u16, is_reading: bool) -> [u8; 40] {
         let flags = if is_reading { 1 << 5 } else { 0 };
-        let mut slot: [u8; 40] = record(ALLOCATED, flags, 1, [0x1000, 1, 2, 3])
-            .try_into()
-            .unwrap();
+        let mut slot = record(ALLOCATED, flags, 1, [0x1000, 1, 2, 3]);
         slot[2..4].copy_from_slice(&time.to_le_bytes());
         slot
     }
