@@ -30,7 +30,7 @@ fn both_streams_and_the_status_are_the_same() {
     let programs: &[&[&str]] = &[
         &["sh", "-c", "echo out; echo err >&2; exit 3"],
         &["sort", "-r", "/etc/passwd"],
-        &["ls", "-l", "/", "/nonexistent"],
+        &["ls", "-l", "/usr", "/nonexistent"],
         &[
             "sh",
             "-c",
