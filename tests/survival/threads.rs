@@ -53,3 +53,22 @@ fn sixty_four_threads_at_once() {
 fn five_hundred_threads_at_once() {
     check(2_000, 500);
 }
+
+#[test]
+fn a_thread_whose_first_call_is_made_in_the_child_of_its_vfork_has_a_lane_of_its_own() {
+    let scratch = Scratch::new("vfork-first");
+    let (program, library) = (program(&scratch, "vfork_first"), recorder(&scratch));
+    let trace = scratch.join("t.hwt");
+    let run = Run::of(&mut traced(&program, &library, trace.to_str().unwrap()));
+    let tid: u32 = run.stdout.trim().parse().unwrap();
+    let raw = Raw::read(&trace);
+    let tids = |size: u64| -> Vec<u32> {
+        let records = raw.records();
+        let of_size = records.filter(|record| record.op == 1 && record.size == size);
+        of_size.map(|record| record.tid).collect()
+    };
+    assert_eq!(tids(777), [tid; 100]);
+    let others: BTreeSet<_> = tids(888).into_iter().collect();
+    assert_eq!((tids(888).len(), others.len()), (100, 1));
+    assert!(!others.contains(&tid));
+}
