@@ -13,7 +13,7 @@ use std::mem;
 /// Numbers that are put in order at once.
 pub(crate) const WINDOW: u64 = 1 << 14;
 /// A record is in the trace before one whose number is so much higher.
-const PATIENCE: u64 = 1 << 17;
+const PATIENCE: u64 = 1 << 19;
 /// Slots that are held back at most.
 const HELD: u64 = 1 << 20;
 /// Gaps in the numbers that are remembered, for records that come late.

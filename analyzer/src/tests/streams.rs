@@ -7,7 +7,7 @@ use crate::trace::Trace;
 use crate::{Options, analyze_trace};
 
 /// Records that lie further apart than any two that are looked at together.
-const FAR: u64 = 12 * WINDOW;
+const FAR: u64 = 44 * WINDOW;
 
 fn from_pipe(bytes: Vec<u8>) -> Report {
     let trace = Trace::of_stream(bytes).unwrap();
