@@ -1,9 +1,11 @@
 //! A folder with traces and the files that their symbols come from, so that any machine can report on them.
 //!
-//!     heapwire-bundle   says that this is one
-//!     traces/           the traces, as they were
-//!     root/             modules, by their paths on the machine that was traced
-//!     debug/            debug files, by their build ids
+//! ```text
+//! heapwire-bundle   says that this is one
+//! traces/           the traces, as they were
+//! root/             modules, by their paths on the machine that was traced
+//! debug/            debug files, by their build ids
+//! ```
 //!
 //! Every reading verb takes the folder for the traces in it.
 
