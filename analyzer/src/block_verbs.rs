@@ -34,14 +34,9 @@ pub(crate) fn blocks(
         return Ok(0);
     }
     let selection = Selection {
-        from: asked.from,
-        to: asked.to,
-        threads: asked.thread.clone(),
-        modules: asked.module.clone(),
-        functions: asked.function.clone(),
         site: asked.site.clone(),
-        sizes: asked.size,
         min_age: asked.min_age,
+        ..asked.filters.selection()
     };
     let live = heapwire::live_blocks(&asked.traces, &selection, &options)?;
     let text = match asked.reporting.format {

@@ -67,19 +67,6 @@ fn sums(report: &Report) -> SiteSums {
     all
 }
 
-impl SiteSums {
-    fn plus(self, other: Self) -> Self {
-        let add = u64::saturating_add;
-        Self {
-            live_bytes: add(self.live_bytes, other.live_bytes),
-            live_blocks: add(self.live_blocks, other.live_blocks),
-            peak_bytes: add(self.peak_bytes, other.peak_bytes),
-            allocations: add(self.allocations, other.allocations),
-            temporary: add(self.temporary, other.temporary),
-        }
-    }
-}
-
 /// The sites of a report that are asked for.
 fn selected<'r>(report: &'r Report, selection: &Selection) -> Vec<&'r SiteUsage> {
     let processes = report.processes.iter();
@@ -114,13 +101,7 @@ fn add(
                 stack: site.stack.clone(),
             });
         let sums = side(change);
-        *sums = sums.plus(SiteSums {
-            live_bytes: site.live_bytes,
-            live_blocks: site.live_blocks,
-            peak_bytes: site.peak_bytes,
-            allocations: site.allocations,
-            temporary: site.temporary,
-        });
+        *sums = sums.plus(site.sums);
     }
 }
 

@@ -5,9 +5,7 @@ use heapwire::report::format::counted;
 use heapwire::report::system::is_system;
 use heapwire::report::text::{TextOptions, render};
 use heapwire::report::{Leak, Process, Report, Warning, escape, json};
-use heapwire::{
-    BundleError, By, DumpError, Options, RepairError, Selection, TraceError, Until, symbols,
-};
+use heapwire::{BundleError, By, DumpError, Options, RepairError, TraceError, Until, symbols};
 use std::cmp::Reverse;
 use std::env;
 use std::error::Error;
@@ -192,18 +190,9 @@ fn has_certain_error(process: &Process) -> bool {
 
 /// Analyzes and shows the result.
 fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Report, Stopped> {
-    let filters = &asked.filters;
     let options = Options {
-        until: filters.until.map(Until::Time),
-        selection: Selection {
-            from: filters.from,
-            to: filters.to,
-            threads: filters.thread.clone(),
-            modules: filters.module.clone(),
-            functions: filters.function.clone(),
-            sizes: filters.size,
-            ..Selection::default()
-        },
+        until: asked.until.map(Until::Time),
+        selection: asked.filters.selection(),
         by: match asked.by {
             cli::By::Site => None,
             cli::By::Function => Some(By::Function),

@@ -2,6 +2,7 @@
 
 use crate::naming::Names;
 use crate::replay::{Histogram, Outcome, SiteRow};
+use crate::report::SiteSums;
 use crate::report::usage::{Class, Failed, Grown, ModuleUsage, SiteUsage, ThreadUsage, Usage};
 use crate::sites::SiteTable;
 use std::cmp::Reverse;
@@ -62,13 +63,19 @@ pub(crate) fn of(
 
 fn site(row: &SiteRow, names: &Names) -> SiteUsage {
     SiteUsage {
-        allocations: row.handed_out,
         bytes: row.handed_out_bytes,
-        live_blocks: row.live_blocks,
-        live_bytes: row.live_bytes,
-        peak_bytes: row.at_peak.0,
-        temporary: row.temporary,
+        sums: sums(row),
         stack: names.stack(row.site),
+    }
+}
+
+fn sums(row: &SiteRow) -> SiteSums {
+    SiteSums {
+        live_bytes: row.live_bytes,
+        live_blocks: row.live_blocks,
+        peak_bytes: row.at_peak.0,
+        allocations: row.handed_out,
+        temporary: row.temporary,
     }
 }
 
@@ -103,19 +110,10 @@ fn modules(rows: &[SiteRow], sites: &SiteTable) -> Vec<ModuleUsage> {
         let path = module.and_then(|id| sites.module(id).path.as_deref());
         let of = by_path.entry(path).or_insert_with(|| ModuleUsage {
             module: path.map(str::to_owned),
-            allocations: 0,
-            bytes: 0,
-            live_blocks: 0,
-            live_bytes: 0,
-            peak_bytes: 0,
-            temporary: 0,
+            ..ModuleUsage::default()
         });
-        of.allocations += row.handed_out;
         of.bytes = of.bytes.saturating_add(row.handed_out_bytes);
-        of.live_blocks += row.live_blocks;
-        of.live_bytes = of.live_bytes.saturating_add(row.live_bytes);
-        of.peak_bytes = of.peak_bytes.saturating_add(row.at_peak.0);
-        of.temporary += row.temporary;
+        of.sums = of.sums.plus(sums(row));
     }
     let mut modules: Vec<_> = by_path.into_values().collect();
     modules.sort_by_key(|of| Reverse(of.bytes)); // stable: they are in order of path

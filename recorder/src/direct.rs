@@ -18,7 +18,7 @@ fn lane(sp: usize) -> Option<&'static Lane> {
     lane::own().filter(|lane| !lane.helped.is_above(sp))
 }
 
-extern "C" fn new(size: usize, _unused: usize, pc: usize, sp: usize, flags: u32) -> usize {
+extern "C" fn new(size: usize, _unused: usize, pc: usize, sp: usize, flags: u8) -> usize {
     let (Some(lane), Some(real)) = (lane(sp), next::known(Function::Malloc)) else {
         return 0;
     };
@@ -30,7 +30,7 @@ extern "C" fn new(size: usize, _unused: usize, pc: usize, sp: usize, flags: u32)
     }
 }
 
-extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags: u32) -> usize {
+extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags: u8) -> usize {
     let (Some(lane), Some(real)) = (lane(sp), next::known(Function::Calloc)) else {
         return 0;
     };
@@ -44,7 +44,7 @@ extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags
 }
 
 /// Gives the `free` that is left to be called.
-extern "C" fn delete(block: usize, size: usize, pc: usize, sp: usize, flags: u32) -> usize {
+extern "C" fn delete(block: usize, size: usize, pc: usize, sp: usize, flags: u8) -> usize {
     let (Some(lane), Some(real)) = (lane(sp), next::known(Function::Free)) else {
         return 0;
     };
@@ -52,7 +52,7 @@ extern "C" fn delete(block: usize, size: usize, pc: usize, sp: usize, flags: u32
         let release = Release {
             block,
             size: size as u64,
-            flags: heap::low_byte(flags),
+            flags,
         };
         heap::released_directly(lane, release, pc);
     }

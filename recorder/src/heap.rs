@@ -26,13 +26,13 @@ pub(crate) extern "C" fn allocated_directly(
     lane: &Lane,
     block: usize,
     size: usize,
-    flags: u32,
+    flags: u8,
     pc: usize,
 ) -> usize {
     let Some(base) = modules::known_base_of(lane, pc) else {
         return allocated_unusually(lane, block, size, flags, pc);
     };
-    match lane.append_quickly(allocation(block, size, low_byte(flags), pc, base)) {
+    match lane.append_quickly(allocation(block, size, flags, pc, base)) {
         Quick::Done => block,
         Quick::NotBegun => allocated_unusually(lane, block, size, flags, pc),
         Quick::Begun { position, number } => {
@@ -47,10 +47,10 @@ extern "C" fn allocated_unusually(
     lane: &Lane,
     block: usize,
     size: usize,
-    flags: u32,
+    flags: u8,
     pc: usize,
 ) -> usize {
-    append_allocation(lane, block, size, low_byte(flags), pc);
+    append_allocation(lane, block, size, flags, pc);
     block
 }
 
@@ -61,18 +61,13 @@ fn finish_allocation(
     lane: &Lane,
     block: usize,
     size: usize,
-    flags: u32,
+    flags: u8,
     pc: usize,
     (position, number): (u32, u64),
 ) -> usize {
-    let event = allocation(block, size, low_byte(flags), pc, modules::base_of(lane, pc));
+    let event = allocation(block, size, flags, pc, modules::base_of(lane, pc));
     lane.finish(event, position, number);
     block
-}
-
-pub(crate) const fn low_byte(flags: u32) -> u8 {
-    let [low, ..] = flags.to_le_bytes();
-    low
 }
 
 /// An allocation that a hook of `malloc` made: the caller's, or that of the function that helps it.

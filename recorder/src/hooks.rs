@@ -91,7 +91,7 @@ extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
     let block = unsafe { call_one(real, size) };
     match lane::own() {
         Some(lane) if !lane.helped.is_above(sp) => {
-            heap::allocated_directly(lane, block, size, Family::Malloc as u32, pc)
+            heap::allocated_directly(lane, block, size, Family::Malloc as u8, pc)
         }
         _ => allocated_slowly(block, size, pc, sp),
     }

@@ -320,8 +320,8 @@ impl Cut {
             .wrapping_add(FIXED)
             .wrapping_add(u64::from(count).wrapping_mul(RECORD));
         let end = reach & !block.wrapping_sub(1);
-        let room = end.wrapping_sub(size).wrapping_sub(FIXED).cast_signed();
-        match (u32::try_from(room / 40), u16::try_from(room % 40)) {
+        let room = end.saturating_sub(size.wrapping_add(FIXED));
+        match (u32::try_from(room / RECORD), u16::try_from(room % RECORD)) {
             (Ok(records), Ok(padding)) if records != 0 => Self { records, padding },
             _ => Self::whole(count),
         }

@@ -5,6 +5,7 @@
 
 pub mod build;
 pub mod expect;
+pub mod memory;
 pub mod raw;
 pub mod run;
 pub mod scratch;

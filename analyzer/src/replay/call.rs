@@ -1,6 +1,7 @@
 //! Heap calls of a stretch of events, spread over the shards of the heap, with all that a shard must know of each.
 
-use super::heap::{Moment, SHARDS, shard_of};
+use super::block::Moment;
+use super::heap::{SHARDS, shard_of};
 use crate::sites::SiteId;
 use heapwire_format::Family;
 

@@ -1,6 +1,6 @@
 //! A wrong release, in numbers: what it names is looked up later.
 
-use super::heap::Moment;
+use super::block::Moment;
 use heapwire_format::{Family, Op};
 
 /// The kinds of wrong release.

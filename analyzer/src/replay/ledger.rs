@@ -1,10 +1,11 @@
 //! The account of one process image: what is live after each call, the peak, and who held it.
 
 use super::Beginning;
+use super::block::Block;
 use super::call::Batch;
 use super::fault::{RawFault, Target};
-use super::heap::{Block, Paired};
 use super::histogram::Histogram;
+use super::shard::Paired;
 use super::timeline::Timeline;
 use super::usage::Usage;
 

@@ -3,6 +3,7 @@
 //!
 //! Takes events in order; says nothing about where code is, sites are numbers here.
 
+mod block;
 mod call;
 mod code;
 mod control;
@@ -14,24 +15,26 @@ mod late;
 mod ledger;
 mod numbers;
 mod outcome;
+mod shard;
 mod table;
 mod threads;
 mod timeline;
 mod usage;
 
+pub(crate) use block::Moment;
 pub(crate) use call::Batch;
 pub(crate) use events::Events;
 pub(crate) use fault::{RawFault, Target, Wrong};
-pub(crate) use heap::Moment;
 pub(crate) use histogram::Histogram;
 pub(crate) use outcome::{LiveBlock, Outcome, SiteRow};
 pub(crate) use threads::ThreadUsage;
 
 use crate::address::Machine;
 use code::Code;
-use heap::{Heap, Paired};
+use heap::Heap;
 use ledger::Ledger;
 use numbers::Numbers;
+use shard::Paired;
 use std::sync::mpsc;
 use std::thread;
 

@@ -1,6 +1,6 @@
 //! What the replay of one process image comes to.
 
-use super::heap::{Block, Moment};
+use super::block::{Block, Moment};
 use super::usage::PeakMoment;
 use super::{Counts, Ending, Histogram, RawFault, Replay, ThreadUsage};
 use crate::sites::{SiteId, SiteTable};

@@ -4,7 +4,7 @@
 //! A byte for each slot says whether it is taken and gives a part of the hash, eight of them in a word, so that a look-up
 //! reads one word and one slot.
 
-use super::heap::{Entry, Released};
+use super::block::{Entry, Released};
 
 const LANES: usize = 8;
 const LOW: u64 = 0x0101_0101_0101_0101;
@@ -324,7 +324,7 @@ fn counted(entry: &Entry) -> (usize, usize) {
 mod tests {
     use super::{KEPT, Table};
     use crate::address::{ReturnAddress, RuntimeAddress};
-    use crate::replay::heap::{Block, Entry, Moment, Released};
+    use crate::replay::block::{Block, Entry, Moment, Released};
     use crate::sites::{Site, SiteTable};
     use heapwire_format::Family;
     use proptest::prelude::{any, proptest};

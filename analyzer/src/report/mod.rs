@@ -443,6 +443,20 @@ pub struct SiteSums {
     pub temporary: u64,
 }
 
+impl SiteSums {
+    /// Both together. Peaks are added up, though they may have been at different moments.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let add = u64::saturating_add;
+        Self {
+            live_bytes: add(self.live_bytes, other.live_bytes),
+            live_blocks: add(self.live_blocks, other.live_blocks),
+            peak_bytes: add(self.peak_bytes, other.peak_bytes),
+            allocations: add(self.allocations, other.allocations),
+            temporary: add(self.temporary, other.temporary),
+        }
+    }
+}
+
 /// All that happened to an address.
 #[derive(Clone, Debug, Serialize)]
 pub struct History {

@@ -1,6 +1,6 @@
 //! How a process used its heap in all: by size, lifetime, thread and module, and what was refused or grew.
 
-use super::Stack;
+use super::{SiteSums, Stack};
 use serde::Serialize;
 
 /// Sums over all blocks of a process, released or not.
@@ -52,39 +52,25 @@ pub struct ThreadUsage {
 }
 
 /// What the call sites of one module were handed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ModuleUsage {
     /// Its path; null for code outside of any known module.
     pub module: Option<String>,
-    /// Blocks, by reallocs as well.
-    pub allocations: u64,
-    /// Requested bytes of these.
+    /// Requested bytes of all blocks.
     pub bytes: u64,
-    /// Blocks never released.
-    pub live_blocks: u64,
-    /// Requested bytes of these.
-    pub live_bytes: u64,
-    /// Requested bytes live at the peak.
-    pub peak_bytes: u64,
-    /// Blocks released before the same thread allocated again.
-    pub temporary: u64,
+    /// The rest.
+    #[serde(flatten)]
+    pub sums: SiteSums,
 }
 
 /// What one site was handed.
 #[derive(Clone, Debug, Serialize)]
 pub struct SiteUsage {
-    /// Blocks, by reallocs as well.
-    pub allocations: u64,
-    /// Requested bytes of these.
+    /// Requested bytes of all blocks.
     pub bytes: u64,
-    /// Blocks never released.
-    pub live_blocks: u64,
-    /// Requested bytes of these.
-    pub live_bytes: u64,
-    /// Requested bytes live at the peak.
-    pub peak_bytes: u64,
-    /// Blocks released before the same thread allocated again.
-    pub temporary: u64,
+    /// The rest.
+    #[serde(flatten)]
+    pub sums: SiteSums,
     /// The site.
     pub stack: Stack,
 }

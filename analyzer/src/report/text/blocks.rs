@@ -2,8 +2,8 @@
 
 use super::TextOptions;
 use super::page::{Ink, Page};
-use super::stack::{Call, Names, split};
-use crate::report::columns::{columns, escape, left, right};
+use super::stack::{Call, Names, rows};
+use crate::report::columns::{escape, right};
 use crate::report::format::{bytes, count, counted};
 use crate::report::{Block, LiveBlocks, ProcessBlocks};
 
@@ -46,18 +46,7 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks) {
     let names = Names::new(page, None);
     let calls: Vec<Call> = shown.iter().map(|block| names.call(&block.stack)).collect();
     let heads: Vec<String> = shown.iter().map(|block| head(page, block)).collect();
-    let indent = heads.iter().map(|head| columns(head)).max().unwrap_or(0) + 2;
-    let widths = split(
-        &calls.iter().collect::<Vec<_>>(),
-        page.width().saturating_sub(indent),
-    );
-    for (head, call) in heads.iter().zip(&calls) {
-        page.line(&format!(
-            "{}{}",
-            left(head, indent),
-            call.in_columns(widths)
-        ));
-    }
+    rows(page, &heads, &calls);
     if !rest.is_empty() {
         page.remark(&format!(
             "… {} more (--top {})",

@@ -2,8 +2,8 @@
 
 use super::TextOptions;
 use super::page::{Ink, Page};
-use super::stack::Names;
-use crate::report::columns::{columns, escape, left, right};
+use super::stack::{Names, rows};
+use crate::report::columns::{escape, left, right};
 use crate::report::format::{bytes, counted};
 use crate::report::{History, HistoryEvent};
 
@@ -19,23 +19,12 @@ pub fn render_history(history: &History, options: &TextOptions) -> String {
     page.heading(Ink::Strong, &escape(&history.address), &about);
     let names = Names::new(&page, None);
     let heads: Vec<String> = history.events.iter().map(|it| head(&page, it)).collect();
-    let indent = heads.iter().map(|head| columns(head)).max().unwrap_or(0) + 2;
     let calls: Vec<_> = history
         .events
         .iter()
         .map(|it| names.call(&it.stack))
         .collect();
-    let widths = super::stack::split(
-        &calls.iter().collect::<Vec<_>>(),
-        page.width().saturating_sub(indent),
-    );
-    for (head, call) in heads.iter().zip(&calls) {
-        page.line(&format!(
-            "{}{}",
-            left(head, indent),
-            call.in_columns(widths)
-        ));
-    }
+    rows(&mut page, &heads, &calls);
     page.finish()
 }
 

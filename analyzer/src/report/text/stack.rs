@@ -112,6 +112,22 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Writes a row for each head and the call that it is about, the calls below each other.
+pub(super) fn rows(page: &mut Page<'_>, heads: &[String], calls: &[Call]) {
+    let indent = heads.iter().map(|head| columns(head)).max().unwrap_or(0) + 2;
+    let widths = split(
+        &calls.iter().collect::<Vec<_>>(),
+        page.width().saturating_sub(indent),
+    );
+    for (head, call) in heads.iter().zip(calls) {
+        page.line(&format!(
+            "{}{}",
+            left(head, indent),
+            call.in_columns(widths)
+        ));
+    }
+}
+
 /// Widths of the function and the place column for calls in `room` columns.
 pub(super) fn split(calls: &[&Call], room: usize) -> (usize, usize) {
     let widest = |of: fn(&Call) -> &str| {

@@ -34,7 +34,12 @@ pub(super) fn usage(page: &mut Page<'_>, process: &Process) {
     });
     table(page, "THREADS", &threads.collect::<Vec<_>>());
     let modules = usage.modules.iter().map(|of| {
-        let figures = [of.allocations, of.bytes, of.live_blocks, of.live_bytes];
+        let figures = [
+            of.sums.allocations,
+            of.bytes,
+            of.sums.live_blocks,
+            of.sums.live_bytes,
+        ];
         let path = of.module.as_deref().unwrap_or("outside of known modules");
         (escape(path).into_owned(), figures)
     });

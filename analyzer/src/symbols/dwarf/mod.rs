@@ -1,22 +1,28 @@
 //! Functions, inlined functions and lines from DWARF.
 
+mod folded;
+mod rows;
+mod split;
+
+pub(super) use rows::Row;
+
 use super::file::MappedFile;
 use super::functions::{self, Function};
-use super::lines::{self, Lines, Location};
+use super::lines::{Lines, Location};
 use super::origins::Origins;
 use super::parts::{self, Group};
 use super::reader::{LimitedReader, Limits};
 use super::search::Search;
-use super::sections::{Loader, Sections};
+use super::sections::Sections;
 use super::{Rule, UsedFile};
-use addr2line::{Context, LookupResult, SplitDwarfLoad};
+use addr2line::{Context, LookupResult};
 use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, hash_map};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use typed_arena::Arena;
@@ -27,9 +33,6 @@ const BYTES_PER_ADDRESS: usize = 4096;
 /// Functions inlined into each other at one address; honest ones are a few dozen.
 const MAX_FRAMES: usize = 256;
 
-/// Entries that are followed from a function to where it is declared.
-const MAX_ORIGINS: usize = 4;
-
 type Reader<'data> = LimitedReader<'data>;
 
 /// A frame as DWARF has it: names are raw, paths neither normalised nor mapped.
@@ -39,15 +42,6 @@ pub(super) struct Frame {
     pub(super) file: Option<Arc<str>>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,
-}
-
-/// A row of the line table, as it stands there.
-#[derive(Debug, Default)]
-pub(super) struct Row {
-    pub(super) file: Option<String>,
-    pub(super) line: Option<u32>,
-    /// Tells blocks of one line apart; 0 where there is only one.
-    pub(super) discriminator: u64,
 }
 
 /// The frames at addresses of one module, and what was found out on the way.
@@ -378,30 +372,6 @@ impl<'data> DebugInfo<'data> {
         Ok(frames)
     }
 
-    /// The line of `address` in the function of `entry`, where others were folded into it: the table then has several
-    /// sequences of rows for the same addresses, of which any would be taken. `None` where there is only one.
-    fn own_line(
-        &self,
-        unit: UnitRef<'_, Reader<'data>>,
-        address: u64,
-        entry: gimli::UnitOffset,
-    ) -> Result<Option<u32>, gimli::Error> {
-        let lines = self.lines(unit)?;
-        let rows = lines.as_ref().map_or(&[][..], |lines| lines.rows(address));
-        if rows.len() < 2 {
-            return Ok(None);
-        }
-        let Some(declared) = declared_line(&unit, entry) else {
-            return Ok(None);
-        };
-        let distance = |row: &lines::Row| row.first_line?.get().checked_sub(declared);
-        let nearest = rows
-            .iter()
-            .filter_map(|(_, row)| Some((distance(row)?, row.line?)))
-            .min_by_key(|(distance, _)| *distance);
-        Ok(nearest.and_then(|(_, line)| u32::try_from(line.get()).ok()))
-    }
-
     /// A frame; those of the same function share its name.
     fn frame(
         &self,
@@ -454,94 +424,6 @@ impl<'data> DebugInfo<'data> {
             };
         }
     }
-
-    /// The row that holds `address`; `None` where there is none.
-    ///
-    /// # Errors
-    ///
-    /// The information about this address is damaged.
-    fn row(&self, address: u64) -> Result<Option<Row>, gimli::Error> {
-        self.store.limits.allow_for(BYTES_PER_ADDRESS);
-        let unit = self.unit(address);
-        let program = unit.and_then(|unit| Some((unit, unit.line_program.clone()?)));
-        let Some((unit, mut program)) = program else {
-            return Ok(None);
-        };
-        let mut instructions = program.header().instructions();
-        let mut row = gimli::LineRow::new(program.header());
-        let mut names_file = false;
-        let mut before: Option<(gimli::LineRow, bool)> = None;
-        while let Some(instruction) = instructions.next_instruction(program.header())? {
-            names_file |= matches!(instruction, gimli::LineInstruction::SetFile(_));
-            if !row.execute(instruction, &mut program)? {
-                continue;
-            }
-            if let Some((found, names_file)) = before
-                && (found.address()..row.address()).contains(&address)
-            {
-                return Ok(Some(Row {
-                    file: source_file(&unit, program.header(), &found, names_file)?,
-                    line: found.line().and_then(|line| u32::try_from(line.get()).ok()),
-                    discriminator: found.discriminator(),
-                }));
-            }
-            before = (!row.end_sequence()).then_some((row, names_file));
-            names_file &= !row.end_sequence();
-            row.reset(program.header());
-        }
-        Ok(None)
-    }
-
-    /// The rest of a unit that was split off into a `.dwo` file or a package of them.
-    fn split_unit(
-        &self,
-        load: &SplitDwarfLoad<Reader<'data>>,
-    ) -> Option<Arc<Dwarf<Reader<'data>>>> {
-        if let Some(package) = &self.package
-            && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
-        {
-            return Some(Arc::new(unit));
-        }
-        let text = |part: &Option<Reader<'data>>| {
-            let part = part.as_ref()?.to_string_lossy().ok()?;
-            Some(part.into_owned())
-        };
-        let name = text(&load.path)?;
-        let directory = text(&load.comp_dir).unwrap_or_default();
-        let unit = self
-            .search
-            .split_files(load.dwo_id.0, &directory, &name, self.sections.file.path())
-            .into_iter()
-            .find_map(|path| self.open_split(&path, load));
-        if unit.is_none() {
-            self.looked.borrow_mut().missing.insert(name);
-        }
-        unit
-    }
-
-    fn open_split(
-        &self,
-        path: &Path,
-        load: &SplitDwarfLoad<Reader<'data>>,
-    ) -> Option<Arc<Dwarf<Reader<'data>>>> {
-        let file = self.store.files.alloc(MappedFile::open(path).ok()?);
-        let mut loader = Loader::default();
-        let mut dwarf = Dwarf::load(|id| {
-            let section = loader.load(file, id.dwo_name(), id)?;
-            Ok::<_, gimli::Error>(section.kept_in(&self.store.uncompressed, &self.store.limits))
-        })
-        .ok()?;
-        let header = dwarf.units().next().ok()??;
-        let unit = dwarf.unit(header).ok()?;
-        if unit.dwo_id != Some(load.dwo_id) {
-            return None;
-        }
-        dwarf.make_dwo(&load.parent);
-        let mut looked = self.looked.borrow_mut();
-        looked.unreadable.extend(loader.unreadable);
-        looked.split.insert(load.dwo_id.0, path.to_owned());
-        Some(Arc::new(dwarf))
-    }
 }
 
 /// The unit at `offset`, unless it is split.
@@ -551,64 +433,6 @@ fn own_unit<'data>(
 ) -> Result<Option<gimli::Unit<Reader<'data>>>, gimli::Error> {
     let unit = dwarf.unit(dwarf.debug_info.header_from_offset(offset)?)?;
     Ok(Some(unit).filter(|unit| unit.dwo_id.is_none()))
-}
-
-/// The path of a row's source file as binutils puts it together: parts as they stand, and in version 5 the first file where
-/// no instruction before has named one.
-fn source_file<'data>(
-    unit: &UnitRef<'_, Reader<'data>>,
-    header: &gimli::LineProgramHeader<Reader<'data>>,
-    row: &gimli::LineRow,
-    names_file: bool,
-) -> Result<Option<String>, gimli::Error> {
-    let file = if header.version() >= 5 && !names_file {
-        header.file(0)
-    } else {
-        row.file(header)
-    };
-    let Some(file) = file else {
-        return Ok(None);
-    };
-    let text = |value| -> Result<String, gimli::Error> {
-        Ok(unit.attr_string(value)?.to_string_lossy()?.into_owned())
-    };
-    let name = text(file.path_name())?;
-    // Up to version 4, folder 0 is that of the unit.
-    let is_folder = file.directory_index() != 0 || header.version() >= 5;
-    let folder = match file.directory(header).filter(|_| is_folder) {
-        Some(folder) => Some(text(folder)?),
-        None => None,
-    };
-    let of_unit = match &unit.comp_dir {
-        Some(folder) => Some(folder.to_string_lossy()?.into_owned()),
-        None => None,
-    };
-    let mut path = name;
-    for part in [folder, of_unit].into_iter().flatten() {
-        if path.starts_with('/') {
-            break;
-        }
-        path = format!("{part}/{path}");
-    }
-    Ok(Some(path))
-}
-
-/// The line in which the function of this entry is declared.
-fn declared_line(unit: &UnitRef<'_, Reader<'_>>, mut entry: gimli::UnitOffset) -> Option<u64> {
-    for _ in 0..MAX_ORIGINS {
-        let attributes = unit.entry(entry).ok()?;
-        if let Some(line) = attributes.attr_value(gimli::DW_AT_decl_line) {
-            return line.udata_value();
-        }
-        let origin = attributes
-            .attr_value(gimli::DW_AT_abstract_origin)
-            .or_else(|| attributes.attr_value(gimli::DW_AT_specification));
-        let Some(gimli::AttributeValue::UnitRef(origin)) = origin else {
-            return None;
-        };
-        entry = origin;
-    }
-    None
 }
 
 #[cfg(test)]

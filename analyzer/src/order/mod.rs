@@ -4,22 +4,29 @@
 //! laying each record where its number says. Of copies the first in place is taken. A window is given out once the
 //! numbers seen are so far beyond it that none of it is to come (SPEC.md 10.2), so what is held at one moment is bounded.
 
+mod cursor;
+mod gaps;
+
 use crate::trace::source::Slot;
-use crate::trace::{Head, Source, Supplied, Trace, TraceError};
-use heapwire_format::{Op, Record, flag};
+use crate::trace::{Source, Supplied, Trace, TraceError};
+use cursor::Cursor;
+use gaps::{note_gap, take_number};
+use heapwire_format::Record;
 use std::collections::BTreeMap;
 use std::mem;
 
 /// Numbers that are put in order at once.
 pub(crate) const WINDOW: u64 = 1 << 14;
+
 /// A record is in the trace before one whose number is so much higher.
 const PATIENCE: u64 = 1 << 19;
+
 /// Slots that are held back at most.
 const HELD: u64 = 1 << 20;
-/// Gaps in the numbers that are remembered, for records that come late.
-const GAPS: usize = 1 << 12;
+
 /// A window with fewer records than this part of it is sorted.
 const SPARSE: u64 = 16;
+
 const NONE: u64 = u64::MAX;
 
 /// A record with what its place says of it.
@@ -260,38 +267,6 @@ impl Order {
     }
 }
 
-/// Remembers that the numbers from `begin` to `end` are not there.
-fn note_gap(gaps: &mut BTreeMap<u64, u64>, begin: u64, end: u64) {
-    if let Some(mut last) = gaps.last_entry()
-        && *last.get() == begin
-    {
-        last.insert(end);
-        return;
-    }
-    gaps.insert(begin, end);
-    if gaps.len() > GAPS {
-        gaps.pop_first();
-    }
-}
-
-/// Whether `number` was not there so far; now it is.
-fn take_number(gaps: &mut BTreeMap<u64, u64>, number: u64) -> bool {
-    let Some((begin, end)) = gaps.range(..=number).next_back().map(|(a, b)| (*a, *b)) else {
-        return false;
-    };
-    if end <= number {
-        return false;
-    }
-    gaps.remove(&begin);
-    if begin < number {
-        gaps.insert(begin, number);
-    }
-    if number + 1 < end {
-        gaps.insert(number + 1, end);
-    }
-    true
-}
-
 fn index_of(place: u64) -> usize {
     (place >> 32) as usize
 }
@@ -309,202 +284,9 @@ fn differ(one: &Slot, other: &Slot) -> bool {
     one[..2] != other[..2] || one[4..] != other[4..]
 }
 
-/// A place in a source.
-struct Cursor {
-    source: Source,
-    /// For a source whose numbers do not rise, or that threads share: number, slot and tid in the order of numbers.
-    sorted: Option<Vec<(u64, u32, u32)>>,
-    at: usize,
-    /// The number at `at`; `None` at the end.
-    number: Option<u64>,
-    stretch: Stretch,
-}
-
-/// Slots from one reading of the clock to the next. Records in between were made in between, so that is where they are put, in equal
-/// steps: a thread that has been quick reads the clock for every sixteenth record only, however slow it is then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Stretch {
-    from: usize,
-    to: usize,
-    /// Milliseconds.
-    begin: u16,
-    /// Milliseconds that pass.
-    length: u16,
-}
-
-impl Stretch {
-    /// Slots that are looked through for the next reading.
-    const MOST: usize = 64;
-
-    /// The stretch that begins at a slot. Without a reading at both ends, times stand as they are.
-    fn at(slots: &[Slot], from: usize) -> Self {
-        let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
-        let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
-        let is_reading = |slot: &Slot| is_heap(slot) && slot[1] & flag::TIME_READ != 0;
-        let alone = Self {
-            from,
-            to: from + 1,
-            begin: slots.get(from).map_or(0, time),
-            length: 0,
-        };
-        if !slots.get(from).is_some_and(is_reading) {
-            return alone;
-        }
-        let mut after = slots.iter().enumerate().skip(from + 1).take(Self::MOST);
-        match after.find(|(_, slot)| is_reading(slot) || time(slot) != alone.begin) {
-            // Others than heap records have no room for the flag.
-            Some((to, slot)) if is_reading(slot) || !is_heap(slot) => Self {
-                to,
-                length: time(slot).saturating_sub(alone.begin),
-                ..alone
-            },
-            _ => alone,
-        }
-    }
-
-    /// Nanoseconds at a slot of it.
-    #[inline]
-    fn nanoseconds(&self, at: usize) -> u64 {
-        const MILLISECOND: u64 = 1_000_000;
-        let begin = u64::from(self.begin) * MILLISECOND;
-        if self.length == 0 {
-            return begin;
-        }
-        let passed = u64::from(self.length) * MILLISECOND;
-        begin + passed * (at - self.from) as u64 / (self.to - self.from) as u64
-    }
-}
-
-impl Cursor {
-    fn new(source: Source) -> Self {
-        let is_plain = source.is_rising && !source.place.is_mixed;
-        let sorted = (!is_plain).then(|| in_order(&source));
-        let mut cursor = Self {
-            source,
-            sorted,
-            at: 0,
-            number: None,
-            stretch: Stretch::default(),
-        };
-        cursor.settle();
-        cursor
-    }
-
-    fn place(&self) -> ((u32, u64), usize) {
-        (self.source.place.frame, self.source.place.at)
-    }
-
-    /// Records that may be left.
-    fn left(&self) -> u64 {
-        let all = match &self.sorted {
-            Some(sorted) => sorted.len(),
-            None => self.source.place.slots as usize,
-        };
-        all.saturating_sub(self.at) as u64
-    }
-
-    fn advance(&mut self) {
-        self.at += 1;
-        self.settle();
-    }
-
-    /// Moves on to the next record from `at` on.
-    fn settle(&mut self) {
-        if let Some(sorted) = &self.sorted {
-            self.number = sorted.get(self.at).map(|(number, ..)| *number);
-            return;
-        }
-        let slots = self.source.place.slots as usize;
-        self.number = None;
-        while self.at < slots {
-            self.number = self.source.number(self.at);
-            if self.number.is_some() {
-                return;
-            }
-            self.at += 1;
-        }
-    }
-
-    /// Moves on over all records with numbers below `end`.
-    fn each_below(&mut self, end: u64, mut each: impl FnMut(&Self, usize, u64)) {
-        if self.sorted.is_none() && self.source.impossible == 0 {
-            let reference = self.source.place.reference;
-            for (at, slot) in self.source.slots().iter().enumerate().skip(self.at) {
-                let head = Head::of(slot);
-                if !head.is_record() {
-                    continue;
-                }
-                let number = head.full_number(reference);
-                if number >= end {
-                    self.at = at;
-                    self.number = Some(number);
-                    return;
-                }
-                each(self, at, number);
-            }
-            self.at = self.source.place.slots as usize;
-            self.number = None;
-            return;
-        }
-        while let Some(number) = self.number
-            && number < end
-        {
-            each(self, self.at, number);
-            self.advance();
-        }
-    }
-
-    #[inline]
-    fn slot(&self, at: usize) -> &Slot {
-        match &self.sorted {
-            Some(sorted) => &self.source.slots()[sorted[at].1 as usize],
-            None => &self.source.slots()[at],
-        }
-    }
-
-    #[inline(always)]
-    fn event(&mut self, at: usize, number: u64) -> Event {
-        let record = Record::decode(self.slot(at));
-        let since = if self.sorted.is_some() {
-            u64::from(record.time) * 1_000_000
-        } else {
-            if at >= self.stretch.to || at < self.stretch.from {
-                self.stretch = Stretch::at(self.source.slots(), at);
-            }
-            self.stretch.nanoseconds(at)
-        };
-        Event {
-            number,
-            clock: self.source.place.clock.saturating_add(since),
-            tid: match &self.sorted {
-                Some(sorted) => sorted[at].2,
-                None => self.source.place.tid,
-            },
-            record,
-        }
-    }
-}
-
-/// Number, slot and tid of each record, in the order of numbers; equal ones in order of place.
-fn in_order(source: &Source) -> Vec<(u64, u32, u32)> {
-    let mut tid = source.place.tid;
-    let mut sorted = Vec::with_capacity(source.records as usize);
-    for ((index, at), slot) in (0u32..).zip(0..).zip(source.slots()) {
-        let Some(number) = source.number(at) else {
-            continue;
-        };
-        if source.place.is_mixed && Head::of(slot).op == Op::THREAD {
-            tid = u32::try_from(Record::decode(slot).ptr).unwrap_or(0);
-        }
-        sorted.push((number, index, tid));
-    }
-    sorted.sort_unstable();
-    sorted
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Event, Order, Stretch, WINDOW};
+    use super::{Event, Order, WINDOW};
     use crate::tests::made::{ALLOCATED, record};
     use crate::trace::source::{Holder, Place, Source};
     use proptest::prelude::proptest;
@@ -530,31 +312,6 @@ mod tests {
             holder: Holder::Frame,
             is_newer: false,
         })
-    }
-
-    /// A slot of an allocation with this time, at which the clock was read or not.
-    fn slot(time: u16, is_reading: bool) -> [u8; 40] {
-        let flags = if is_reading { 1 << 5 } else { 0 };
-        let mut slot = record(ALLOCATED, flags, 1, [0x1000, 1, 2, 3]);
-        slot[2..4].copy_from_slice(&time.to_le_bytes());
-        slot
-    }
-
-    #[test]
-    fn what_lies_between_two_readings_is_spread_over_the_time_between() {
-        let mut slots = vec![slot(100, true), slot(100, false), slot(100, false)];
-        slots.extend([slot(400, true), slot(400, false)]);
-        let stretch = Stretch::at(&slots, 0);
-        let times: Vec<_> = (0..3)
-            .map(|at| stretch.nanoseconds(at) / 1_000_000)
-            .collect();
-        assert_eq!((times, stretch.to), (vec![100, 200, 300], 3));
-        // Nothing is known of what comes after the last reading.
-        assert_eq!(Stretch::at(&slots, 3).to, 4);
-        assert_eq!(Stretch::at(&slots, 4).nanoseconds(4), 400_000_000);
-        // A clock that seems to run backwards is one that stands still.
-        slots.extend([slot(300, true)]);
-        assert_eq!(Stretch::at(&slots, 3).nanoseconds(4), 400_000_000);
     }
 
     fn events(order: &mut Order) -> Vec<Event> {

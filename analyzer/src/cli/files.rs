@@ -1,0 +1,118 @@
+//! What the verbs take that are about files: traces, symbols, the recorder, programs before they run.
+
+use super::options::{Format, Places};
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct Symbols {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// How to write the list
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) places: Places,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Bundle {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Folder to pack them into; every verb that reads traces takes it for them
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) places: Places,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Dump {
+    /// Trace file; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// Trace file; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Rows of each list
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// Trace file; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Repair {
+    /// Trace file, which stays as it is; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Where to write the repaired trace; what is no trace is never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Recorder {
+    /// Where to write the library; - is standard output
+    #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
+    pub(crate) output: Option<PathBuf>,
+    /// Machine to record on [default: this one]
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// List the targets
+    #[arg(long, conflicts_with_all = ["output", "target"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// Trace files; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub(crate) to: ExportFormat,
+    /// Where to write it; %p is the pid [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Log of glibc's mtrace
+    Mtrace,
+}
+
+/// Arguments as mtrace(1) takes them: what is an option is decided by its rules.
+#[derive(Args, Debug)]
+pub(crate) struct Mtrace {
+    /// The program, if its files are to name callers, and the log
+    #[arg(value_name = "[PROG] LOG")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// The program to look at
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+}

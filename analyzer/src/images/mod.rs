@@ -1,0 +1,161 @@
+//! Replays all process images of a trace, each child from the moment of its fork in the parent's replay.
+
+mod plan;
+mod run;
+
+pub(crate) use plan::{begin_clock, pids};
+
+use crate::declare::{Began, ProcessDeclaration};
+use crate::mtrace::Session;
+use crate::replay::Outcome;
+use crate::sessions::{self, Log};
+use crate::sites::SiteTable;
+use crate::trace::{Trace, TraceError};
+use rustc_hash::FxHashMap;
+
+/// One process image and what its replay came to.
+pub(crate) struct Image {
+    /// Tag of its stream.
+    pub(crate) tag: u32,
+    pub(crate) declaration: Option<ProcessDeclaration>,
+    /// Pid, from the declaration or from its lanes.
+    pub(crate) pid: Option<u64>,
+    pub(crate) outcome: Outcome,
+    /// As `waitpid` gave it to an observer.
+    pub(crate) wait_status: Option<u64>,
+    /// A forked child whose parent is not in the trace.
+    pub(crate) lacks_parent: bool,
+    /// Its lanes are in the trace: whatever it recorded is there when it ends.
+    pub(crate) has_lanes: bool,
+    pub(crate) start: Start,
+    /// What the recorder counted as lost, and as holes.
+    pub(crate) lost: u64,
+    pub(crate) void: u64,
+    pub(crate) differing_copies: u64,
+    /// Records that came too late for their place.
+    pub(crate) late: u64,
+    /// What a log says of it besides its records, if it is from one.
+    pub(crate) session: Option<Session>,
+}
+
+/// What the trace has of the start of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// All of it.
+    Seen,
+    /// The program had begun before the recording.
+    Late,
+    /// The first record is missing.
+    Missing,
+}
+
+impl Start {
+    fn of(declaration: Option<&ProcessDeclaration>, first_number: Option<u64>) -> Self {
+        match declaration {
+            Some(it) if it.began == Began::Late => Self::Late,
+            Some(it) if Some(it.number) == first_number => Self::Seen,
+            _ => Self::Missing,
+        }
+    }
+}
+
+/// All process images of a trace, in order of appearance.
+pub(crate) struct Images {
+    pub(crate) images: Vec<Image>,
+    /// The logs among the inputs.
+    pub(crate) logs: Vec<Log>,
+    /// The trace's clock when the first recorded process began.
+    pub(crate) begin_clock: u64,
+    /// Wall clock at that moment, ns since 1970.
+    pub(crate) begin_wall: Option<u64>,
+}
+
+/// Where replays stop before the end.
+#[derive(Default)]
+pub(crate) enum Stops {
+    #[default]
+    Nowhere,
+    /// So many nanoseconds after the first recorded process began.
+    At(u64),
+    /// For each stream tag after the record of this number.
+    After(FxHashMap<u32, u64>),
+}
+
+/// Where one replay stops.
+#[derive(Clone, Copy)]
+struct Stop {
+    /// The first number that is not replayed.
+    number: u64,
+    /// The highest clock that is.
+    clock: u64,
+}
+
+impl Stops {
+    fn of(&self, tag: u32, begin_clock: u64) -> Stop {
+        let mut stop = Stop {
+            number: u64::MAX,
+            clock: u64::MAX,
+        };
+        match self {
+            Self::Nowhere => {}
+            Self::At(time) => stop.clock = begin_clock.saturating_add(*time),
+            Self::After(numbers) => {
+                stop.number = numbers.get(&tag).map_or(0, |last| last.saturating_add(1));
+            }
+        }
+        stop
+    }
+}
+
+impl Images {
+    /// Each image's moment of most live bytes.
+    pub(crate) fn peaks(&self) -> Stops {
+        let images = self.images.iter();
+        Stops::After(
+            images
+                .map(|image| (image.tag, image.outcome.peak.number))
+                .collect(),
+        )
+    }
+
+    /// The path of the program, where the image is from a log.
+    pub(crate) fn program(&self, image: &Image) -> Option<&str> {
+        let index = image.session?.log;
+        let log = self.logs.iter().find(|log| log.index == index)?;
+        log.program()
+    }
+
+    /// Replays everything; `want_blocks` keeps the single live blocks.
+    ///
+    /// # Errors
+    ///
+    /// An input can no longer be read.
+    pub(crate) fn of(
+        trace: &mut Trace,
+        want_blocks: bool,
+        stops: &Stops,
+        sites: &mut SiteTable,
+    ) -> Result<Self, TraceError> {
+        Self::in_steps(trace, want_blocks, stops, None, sites)
+    }
+
+    /// The same with timelines in steps of so many nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
+    pub(crate) fn in_steps(
+        trace: &mut Trace,
+        want_blocks: bool,
+        stops: &Stops,
+        step: Option<u64>,
+        sites: &mut SiteTable,
+    ) -> Result<Self, TraceError> {
+        let mut found = run::all(trace, want_blocks, stops, step, sites)?;
+        for input in &trace.logs {
+            let logs = sessions::replay(trace, *input, want_blocks, sites, &mut found.images);
+            found.logs.extend(logs);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,330 @@
+//! The replay of all images, each child from the moment of its fork in the parent's replay.
+
+use super::plan::{Head, Plan, pid, wait_statuses};
+use super::{Image, Images, Start, Stop, Stops};
+use crate::declare::Began;
+use crate::order::Order;
+use crate::replay::{Beginning, Replay};
+use crate::sites::SiteTable;
+use crate::trace::{Supplied, Supply, Trace, TraceError};
+use std::iter::Peekable;
+use std::mem;
+use std::vec::IntoIter;
+
+/// Generations of forks that are followed; a child beyond counts as one whose parent is missing.
+const GENERATIONS: usize = 256;
+
+/// Modules and stack nodes that children take over from their parents in one analysis.
+const COPIED: usize = 1 << 24;
+
+struct Run<'t> {
+    stops: &'t Stops,
+    step: Option<u64>,
+    trace: &'t mut Trace,
+    sites: &'t mut SiteTable,
+    plan: Plan,
+    want_blocks: bool,
+    images: Vec<Option<Image>>,
+    /// Modules and stack nodes that children took over.
+    copied: usize,
+    /// The first stream, if some of it was read before it was known that there are others.
+    first: Option<Running>,
+}
+
+/// Replays all streams of a trace; see [`Images::in_steps`].
+///
+/// # Errors
+///
+/// An input can no longer be read.
+pub(super) fn all(
+    trace: &mut Trace,
+    want_blocks: bool,
+    stops: &Stops,
+    step: Option<u64>,
+    sites: &mut SiteTable,
+) -> Result<Images, TraceError> {
+    let mut run = Run {
+        stops,
+        step,
+        want_blocks,
+        plan: Plan::default(),
+        images: Vec::new(),
+        copied: 0,
+        first: None,
+        sites,
+        trace,
+    };
+    if let Some(supply) = run.trace.alone() {
+        run.alone(supply)?;
+    } else {
+        run.plan = Plan::of(run.trace, None)?;
+    }
+    run.images.resize_with(run.trace.streams.len(), || None);
+    run.plan.fit(run.trace.streams.len());
+    for stream in 0..run.trace.streams.len() {
+        if run.images[stream].is_none() && run.plan.parents[stream].is_none() {
+            run.tree(stream)?;
+        }
+    }
+    // What is left names each other as parents in a circle: the first of them begins.
+    for stream in 0..run.trace.streams.len() {
+        if run.images[stream].is_none() {
+            run.tree(stream)?;
+        }
+    }
+    Ok(run.result())
+}
+
+impl Run<'_> {
+    /// Replays the one stream that the trace seems to have, and if there are others, all of its tree.
+    fn alone(&mut self, supply: Supply) -> Result<(), TraceError> {
+        let mut running = Running::new(supply);
+        // Its declaration is among the first records, if it is there at all.
+        let mut is_alone = true;
+        while is_alone && !running.order.is_ready() {
+            is_alone = running.feed(self.trace)?;
+        }
+        if is_alone {
+            let head = Head::in_sources(running.order.untouched());
+            let has_parent = head
+                .declaration
+                .as_ref()
+                .is_some_and(|it| it.fork.is_some());
+            if !has_parent {
+                let clock = head.clock.unwrap_or(0);
+                self.plan = Plan::with(self.trace, vec![head.declaration], clock);
+                if self.trace.streams.is_empty() {
+                    return Ok(());
+                }
+                self.plan.step = self.step;
+                running.begin(&mut self.plan, None);
+                return self.line(running);
+            }
+            self.trace.expect_several(&mut running.supply)?;
+        }
+        self.plan = Plan::of(self.trace, Some(&running.order))?;
+        self.first = Some(running);
+        Ok(())
+    }
+
+    /// Replays the image of `root` and those of all its descendants.
+    fn tree(&mut self, root: usize) -> Result<(), TraceError> {
+        let mut running = self.running(root);
+        running.begin(&mut self.plan, None);
+        self.line(running)
+    }
+
+    /// A stream of which nothing was replayed.
+    fn running(&mut self, stream: usize) -> Running {
+        self.plan.step = self.step;
+        match self.first.take() {
+            Some(first) if first.supply.stream == stream => first,
+            other => {
+                self.first = other;
+                Running::new(self.trace.supply(stream))
+            }
+        }
+    }
+
+    /// A parent waits at the fork while its child is replayed, so that only one line of descent is in memory.
+    fn line(&mut self, first: Running) -> Result<(), TraceError> {
+        let root = first.supply.stream;
+        let mut line = vec![first];
+        loop {
+            let depth = line.len();
+            let Some(running) = line.last_mut() else {
+                return Ok(());
+            };
+            let tag = self.trace.streams.get(running.supply.stream);
+            let stop = self
+                .stops
+                .of(tag.map_or(0, |stream| stream.tag), self.plan.begin_clock);
+            match running.advance(stop, self.trace, self.sites)? {
+                // A circle of parents comes back to its root.
+                Next::Fork(_, child) if child == root => {}
+                Next::Fork(_, child) if depth >= GENERATIONS => self.plan.parents[child] = None,
+                Next::Fork(number, child) => {
+                    // Children declare their modules anew, so past a limit they do without their parent's.
+                    self.copied = self.copied.saturating_add(running.replay.code_size());
+                    let takes_code = self.copied <= COPIED;
+                    let mut next = self.running(child);
+                    let from = Some((number, takes_code, &mut running.replay));
+                    next.begin(&mut self.plan, from);
+                    line.push(next);
+                }
+                Next::Several => {
+                    let declaration = self.plan.declarations[root].take();
+                    let begin = (self.plan.begin_clock, self.plan.begin_wall);
+                    self.plan = Plan::of(self.trace, None)?;
+                    self.plan.declarations[root] = declaration;
+                    (self.plan.begin_clock, self.plan.begin_wall) = begin;
+                    let children = mem::take(&mut self.plan.children[root]);
+                    running.children = children.into_iter().peekable();
+                }
+                Next::End => {
+                    if let Some(done) = line.pop() {
+                        self.finish(done);
+                    }
+                    if let Some(parent) = line.last_mut() {
+                        parent.replay.resume();
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, running: Running) {
+        let stream = running.supply.stream;
+        if stream >= self.images.len() {
+            self.images.resize_with(stream + 1, || None);
+        }
+        let claimed = &self.trace.streams[stream];
+        let declaration = self.plan.declarations[stream].take();
+        let order = &running.order;
+        let first = order.lowest();
+        let (differing_copies, late) = (order.differing_copies, order.late);
+        let taken = if running.is_stopped { 0 } else { claimed.taken };
+        let outcome = running.replay.finish(taken, self.want_blocks, self.sites);
+        self.images[stream] = Some(Image {
+            tag: claimed.tag,
+            pid: pid(claimed, declaration.as_ref()),
+            has_lanes: claimed.lanes_pid.is_some(),
+            lacks_parent: declaration
+                .as_ref()
+                .is_some_and(|it| it.began == Began::Fork)
+                && self.plan.parents[stream].is_none(),
+            start: Start::of(declaration.as_ref(), first),
+            declaration,
+            outcome,
+            wait_status: None,
+            lost: claimed.lost.into(),
+            void: claimed.void.into(),
+            differing_copies,
+            late,
+            session: None,
+        });
+    }
+
+    fn result(self) -> Images {
+        let pids: Vec<_> = self
+            .images
+            .iter()
+            .map(|image| image.as_ref().and_then(|image| image.pid))
+            .collect();
+        let statuses = wait_statuses(self.trace, &pids);
+        let images = self.images.into_iter().zip(statuses);
+        let images = images.zip(&self.trace.streams);
+        Images {
+            images: images
+                .filter(|(_, stream)| !stream.is_empty())
+                .filter_map(|((image, wait_status), _)| {
+                    Some(Image {
+                        wait_status,
+                        ..image?
+                    })
+                })
+                .collect(),
+            logs: Vec::new(),
+            begin_clock: self.plan.begin_clock,
+            begin_wall: self.plan.begin_wall,
+        }
+    }
+}
+
+/// A replay under way.
+struct Running {
+    supply: Supply,
+    order: Order,
+    replay: Replay,
+    children: Peekable<IntoIter<(u64, usize)>>,
+    /// Nothing more is to be replayed.
+    is_stopped: bool,
+}
+
+/// Where a replay stopped.
+enum Next {
+    /// At a fork point, with the child.
+    Fork(u64, usize),
+    /// Where it turned out that there are other streams.
+    Several,
+    End,
+}
+
+impl Running {
+    fn new(supply: Supply) -> Self {
+        Self {
+            supply,
+            order: Order::default(),
+            replay: Replay::new(Beginning::default()),
+            children: Vec::new().into_iter().peekable(),
+            is_stopped: false,
+        }
+    }
+
+    /// Begins as the plan says; a forked child with what its parent has.
+    fn begin(&mut self, plan: &mut Plan, parent: Option<(u64, bool, &mut Replay)>) {
+        let stream = self.supply.stream;
+        let beginning = plan.beginning(stream);
+        self.replay = match parent {
+            Some((number, takes_code, parent)) => parent.fork(number, beginning, takes_code),
+            None => Replay::new(beginning),
+        };
+        let children = mem::take(&mut plan.children[stream]);
+        self.children = children.into_iter().peekable();
+    }
+
+    /// Reads on. `false`: there are other streams.
+    fn feed(&mut self, trace: &mut Trace) -> Result<bool, TraceError> {
+        feed(trace, &mut self.supply, &mut self.order)
+    }
+
+    /// Replays up to the next fork point, or to the end.
+    fn advance(
+        &mut self,
+        stop: Stop,
+        trace: &mut Trace,
+        sites: &mut SiteTable,
+    ) -> Result<Next, TraceError> {
+        let fork = self.children.peek().map(|(number, _)| *number);
+        let limit = fork.unwrap_or(u64::MAX).min(stop.number);
+        let (supply, order) = (&mut self.supply, &mut self.order);
+        let is_stopped = &mut self.is_stopped;
+        let threads = rayon::current_num_threads();
+        let are_several = self.replay.run(threads, move |events, mut batch| {
+            while !*is_stopped && !order.is_ready() {
+                match feed(trace, supply, order) {
+                    Ok(true) => {}
+                    Ok(false) => return Err(Ok(true)),
+                    Err(error) => return Err(Err(error)),
+                }
+            }
+            let found = !*is_stopped
+                && order.window(limit, |event| {
+                    *is_stopped |= event.clock > stop.clock;
+                    if !*is_stopped {
+                        events.apply(&event, sites, &mut batch);
+                    }
+                });
+            // What is beyond the last number that is asked for stays where it is.
+            *is_stopped |= !found && limit == stop.number && limit != u64::MAX;
+            if found { Ok(batch) } else { Err(Ok(false)) }
+        })?;
+        Ok(if are_several {
+            Next::Several
+        } else {
+            match self.children.next() {
+                Some((number, child)) => Next::Fork(number, child),
+                None => Next::End,
+            }
+        })
+    }
+}
+
+fn feed(trace: &mut Trace, supply: &mut Supply, order: &mut Order) -> Result<bool, TraceError> {
+    match trace.next_sources(supply)? {
+        Supplied::Sources(sources) => order.feed(sources),
+        Supplied::Several => return Ok(false),
+        Supplied::End => order.end(),
+    }
+    Ok(true)
+}
