@@ -1,7 +1,7 @@
 //! The command line: statuses, streams, and what a script may rely on.
 
 use heapwire_tests::build::Sample;
-use heapwire_tests::run::{Run, command, json, on, record, run};
+use heapwire_tests::run::{Run, command, json, on, prose, record, run};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{Record, Writer};
 use std::fs;
@@ -138,7 +138,10 @@ fn a_mistyped_verb_is_told_from_a_missing_file() {
     );
     let missing = run(["no-such-file.hwt"]);
     assert_eq!(missing.status, 3);
-    assert!(!missing.stderr.contains("did you mean"), "{missing:?}");
+    assert!(
+        !prose(&missing.stderr).contains("did you mean"),
+        "{missing:?}"
+    );
 }
 
 #[test]
@@ -177,18 +180,21 @@ fn several_files_make_one_report() {
 fn nothing_found_says_so_and_why_it_may_be_believed() {
     let scratch = Scratch::new("nothing");
     let run_on = |trace: PathBuf| on(&["report"], &trace).stdout.to_lowercase();
-    assert!(run_on(clean(&scratch)).contains("no leaks"));
+    assert!(prose(&run_on(clean(&scratch))).contains("no leaks"));
     let cut = scratch.write(
         "cut.hwt",
         Writer::new().malloc(0x1000, 48).free(0x1000).bytes(),
     );
     assert!(
-        !run_on(cut).contains("no leaks"),
+        !prose(&run_on(cut)).contains("no leaks"),
         "a trace without its end cannot know"
     );
     let live = scratch.write("live.hwt", Writer::new().malloc(0x1000, 48).bytes());
     let words = run_on(live);
-    assert!(words.contains("live when the trace ends"), "{words}");
+    assert!(
+        prose(&words).contains("live when the trace ends"),
+        "{words}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::keep::{Keep, LINE};
-use heapwire_tests::run::{Run, command, on};
+use heapwire_tests::run::{Run, command, on, prose};
 use heapwire_tests::scratch::Scratch;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn logs_are_reported_as_the_script_does_it() {
         assert_eq!(run.status, status, "of {log}");
         let has_blank = log.contains("./g w:");
         assert_eq!(
-            run.stderr.contains("1 record with a blank"),
+            prose(&run.stderr).contains("1 record with a blank"),
             has_blank,
             "{log}"
         );

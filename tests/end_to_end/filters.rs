@@ -1,6 +1,6 @@
 //! Reports on a part of the blocks, and by something other than sites.
 
-use heapwire_tests::run::{Run, command, json, list, number};
+use heapwire_tests::run::{Run, command, json, list, number, prose};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{BASE, Record, Writer};
 use serde_json::Value;
@@ -99,15 +99,18 @@ fn a_filtered_report_says_so_and_never_that_there_are_no_leaks() {
     for (width, options) in [("100", "--size 1..99"), ("60", "--thread 1")] {
         let options = format!("{options} --width {width}");
         let text = run("report", &path, &options).stdout;
-        assert!(text.contains("FILTERED: only blocks with"), "{text}");
+        assert!(
+            prose(&text).contains("FILTERED: only blocks with"),
+            "{text}"
+        );
         assert!(!text.to_lowercase().contains("no leaks"), "{text}");
-        assert!(!text.contains("was released"), "{text}");
-        assert!(text.contains("of 3 live blocks"), "{text}");
+        assert!(!prose(&text).contains("was released"), "{text}");
+        assert!(prose(&text).contains("of 3 live blocks"), "{text}");
     }
     let text = run("report", &path, "--from 1s --to 2s --until 2.55s").stdout;
-    assert!(text.contains("UP TO"), "{text}");
-    assert!(text.contains("NOT RELEASED BY THEN"), "{text}");
-    assert!(!text.contains("No end of"), "{text}");
+    assert!(prose(&text).contains("UP TO"), "{text}");
+    assert!(prose(&text).contains("NOT RELEASED BY THEN"), "{text}");
+    assert!(!prose(&text).contains("No end of"), "{text}");
     let whole = run("report", &path, "").stdout;
     assert!(!whole.contains("FILTERED"), "{whole}");
 }
@@ -164,7 +167,7 @@ fn live_blocks_are_summed_by_what_is_asked_for() {
     );
     assert_eq!(groups("--by function").len(), 2);
     let text = run("report", &path, "--by module --top 1").stdout;
-    assert!(text.contains("by module, 2 in all"), "{text}");
+    assert!(prose(&text).contains("by module, 2 in all"), "{text}");
     assert!(text.contains("1 more  (--top 2)"), "{text}");
 }
 
@@ -196,8 +199,14 @@ fn several_traces_have_sums() {
     other.malloc(0x1000, 900).end();
     let other = scratch.write("other.hwt", other.bytes());
     let text = Run::of(command().arg("report").arg(&path).arg(&other)).stdout;
-    assert!(text.contains("4 blocks, in all processes"), "{text}");
-    assert!(text.contains("32.2 KiB in all, 2 releases"), "{text}");
+    assert!(
+        prose(&text).contains("4 blocks, in all processes"),
+        "{text}"
+    );
+    assert!(
+        prose(&text).contains("32.2 KiB in all, 2 releases"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -218,11 +227,11 @@ fn a_difference_is_of_the_sites_that_fit() {
     assert_eq!(number(&whole["new"]["live_bytes"]), 32_100);
     let text = compared(&["--function", "nobody"]).stdout;
     assert!(
-        text.contains("FILTERED: only blocks with function nobody"),
+        prose(&text).contains("FILTERED: only blocks with function nobody"),
         "{text}"
     );
     assert!(
-        text.contains("no site that fits the filter changed"),
+        prose(&text).contains("no site that fits the filter changed"),
         "{text}"
     );
 }

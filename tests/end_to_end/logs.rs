@@ -3,7 +3,7 @@
 
 use crate::keep::Keep;
 use heapwire_tests::build::executable;
-use heapwire_tests::run::{Run, command, json, list, number, on, record, report};
+use heapwire_tests::run::{Run, command, json, list, number, on, prose, record, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::process::Command;
@@ -291,9 +291,9 @@ c0de02c0 0x20
     assert_eq!(warned(&report, "foreign-lines"), 1);
     assert_eq!(warned(&report, "damaged-lines"), 2);
     let text = on(&["report"], &file);
-    assert!(!text.stdout.contains("no leaks"), "{}", text.stdout);
+    assert!(!prose(&text.stdout).contains("no leaks"), "{}", text.stdout);
     assert!(
-        text.stdout.contains("the first is line 4"),
+        prose(&text.stdout).contains("the first is line 4"),
         "{}",
         text.stdout
     );
@@ -367,14 +367,14 @@ fn a_log_without_calls_is_answered_with_status_3() {
     let scratch = Scratch::new("log_empty");
     let run = on(&["report"], &scratch.write("log", "= Start\n= End\n"));
     assert_eq!(run.status, 3);
-    assert!(!run.stdout.contains("no leaks"), "{}", run.stdout);
+    assert!(!prose(&run.stdout).contains("no leaks"), "{}", run.stdout);
     let run = on(
         &["report"],
         &scratch.write("text", "a + b\n- 12\nmail me @ home\n"),
     );
     assert_eq!(run.status, 3);
     assert!(
-        run.stderr.contains("is not a heapwire trace"),
+        prose(&run.stderr).contains("is not a heapwire trace"),
         "{}",
         run.stderr
     );

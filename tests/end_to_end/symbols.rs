@@ -1,6 +1,6 @@
 //! Names and lines of recorded programs: however they are laid out, and wherever their debug information is.
 
-use heapwire_tests::run::{Run, command, json, list, number, record, run};
+use heapwire_tests::run::{Run, command, json, list, number, prose, record, run};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
@@ -321,7 +321,7 @@ fn modules_are_listed() {
     assert_eq!(list(&module["missing"]), &[] as &[Value]);
     let text = run([Path::new("symbols"), &trace]).stdout;
     assert!(
-        text.contains("the module itself") && text.contains("beside the module"),
+        prose(&text).contains("the module itself") && prose(&text).contains("beside the module"),
         "{text}"
     );
 
@@ -402,7 +402,7 @@ fn a_bundle_is_no_trace_twice() {
     let refused = bundle(&full, &trace);
     assert_eq!(refused.status, 3);
     assert!(
-        refused.stderr.contains("not an empty folder"),
+        prose(&refused.stderr).contains("not an empty folder"),
         "{}",
         refused.stderr
     );

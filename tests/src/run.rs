@@ -75,6 +75,13 @@ impl Run {
     }
 }
 
+/// `text` with one blank for each stretch of blanks and line ends: what its sentences say, wherever its lines are broken,
+/// which depends on the length of the paths in them.
+#[must_use]
+pub fn prose(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// An exit status as a shell has it.
 #[must_use]
 pub fn shell_status(status: ExitStatus) -> i32 {
