@@ -6,41 +6,27 @@
 #![deny(unsafe_code)]
 
 pub mod address;
-mod blocks;
 mod bundle;
-mod bypass;
-mod contents;
 mod declare;
-mod difference;
 mod dump;
 mod findings;
-mod focus;
-mod history;
 mod images;
-mod mismatch;
-mod modules;
 pub mod mtrace;
 mod naming;
 mod order;
 mod repair;
 mod replay;
 pub mod report;
-mod selection;
-mod sessions;
 mod sites;
 pub mod symbols;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod usage;
-mod warnings;
 
 pub use bundle::{BundleError, Bundled, bundle};
-pub use difference::difference;
 pub use dump::DumpError;
-pub use focus::By;
+pub use findings::{By, Selection, Until, difference};
 pub use repair::{Repair, RepairError, Repaired};
-pub use selection::{Selection, Until};
 pub use trace::{TraceError, Translation};
 
 use images::{Images, Stops};
@@ -82,7 +68,7 @@ pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceErr
 }
 
 fn analyze_trace(mut trace: Trace, options: &Options) -> Result<Report, TraceError> {
-    let (images, sites) = replayed(&mut trace, focus::Focus::is_asked(options), options)?;
+    let (images, sites) = replayed(&mut trace, findings::Focus::is_asked(options), options)?;
     Ok(findings::report(&trace, &images, &sites, options))
 }
 
@@ -124,7 +110,7 @@ pub fn live_blocks(
     let work = || {
         let mut trace = Trace::open(&inputs)?;
         let (images, sites) = replayed(&mut trace, true, &options)?;
-        Ok(blocks::live(&trace, &images, &sites, selection, &options))
+        Ok(findings::live(&trace, &images, &sites, selection, &options))
     };
     with_threads(options.threads, work)
 }
@@ -136,7 +122,7 @@ pub fn live_blocks(
 /// As [`analyze`].
 pub fn history(inputs: &[PathBuf], address: u64, options: &Options) -> Result<History, TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
-    let work = || history::of(&mut Trace::open(&inputs)?, address, &options.symbols);
+    let work = || findings::history(&mut Trace::open(&inputs)?, address, &options.symbols);
     with_threads(options.threads, work)
 }
 
@@ -157,7 +143,7 @@ fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Name
         let mut trace = Trace::open(&inputs)?;
         let (images, sites) = replayed(&mut trace, false, &options)?;
         let names = Names::of_all(&sites, &options.symbols);
-        Ok((modules::list(&trace, &images, &names), names))
+        Ok((findings::modules(&trace, &images, &names), names))
     };
     with_threads(options.threads, work)
 }
@@ -168,7 +154,7 @@ fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Name
 ///
 /// As [`analyze`].
 pub fn contents(input: &Path) -> Result<Contents, TraceError> {
-    contents::of(input)
+    findings::contents(input)
 }
 
 /// Says whether all of `input` is there.
@@ -177,7 +163,7 @@ pub fn contents(input: &Path) -> Result<Contents, TraceError> {
 ///
 /// As [`analyze`].
 pub fn wholeness(input: &Path) -> Result<Wholeness, TraceError> {
-    contents::wholeness(input)
+    findings::wholeness(input)
 }
 
 /// Prints every record of `input`, one a line, and gives how many of them are of heap calls.

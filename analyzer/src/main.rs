@@ -1,20 +1,13 @@
 //! The command `heapwire`. Only this file prints and decides the exit status.
 
-mod block_verbs;
 mod cli;
-mod drop_in;
-mod export;
-mod file_verbs;
-mod module_verbs;
 mod quantity;
-mod reading;
 mod record;
-mod run;
+mod verbs;
 
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use cli::{Cli, Command, Doctor, Recorder};
-use reading::{NOTHING, Stopped, Terminal};
 use record::NotRun;
 use std::env;
 use std::error::Error;
@@ -24,6 +17,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use verbs::reading::{NOTHING, Stopped, Terminal};
 
 /// Exit status of a command line that says nothing sensible.
 const USAGE: u8 = 2;
@@ -57,40 +51,46 @@ fn answer(cli: &Cli) -> u8 {
     let mut say = io::stderr();
     let terminal = Terminal::of(&io::stdout(), cli);
     match &cli.command {
-        Command::Run(run) => ran(run::run(run, &Terminal::of(&io::stderr(), cli), &mut say)),
-        Command::Record(record) => ran(run::record(
+        Command::Run(run) => ran(verbs::run::run(
+            run,
+            &Terminal::of(&io::stderr(), cli),
+            &mut say,
+        )),
+        Command::Record(record) => ran(verbs::run::record(
             record,
             &Terminal::of(&io::stderr(), cli),
             &mut say,
         )),
         Command::Report(report) => {
-            let result = reading::report(report, &terminal, &mut out, &mut say);
+            let result = verbs::reading::report(report, &terminal, &mut out, &mut say);
             match (&result, &cli.likely_verb) {
                 (Err(Stopped::Trace(error)), Some(verb)) if is_missing(&report.traces) => {
-                    let line = reading::chain(error);
+                    let line = verbs::reading::chain(error);
                     tell(&format!("{line}; did you mean `heapwire {verb}`?"));
                     error.exit_status()
                 }
                 _ => read(result),
             }
         }
-        Command::Check(check) => read(reading::check(check, &terminal, &mut out, &mut say)),
-        Command::Blocks(blocks) => read(block_verbs::blocks(blocks, &terminal, &mut out, &mut say)),
-        Command::Timeline(asked) => read(block_verbs::timeline(asked, &mut out, &mut say)),
-        Command::Diff(asked) => read(block_verbs::diff(asked, &terminal, &mut out, &mut say)),
-        Command::Symbols(symbols) => read(module_verbs::symbols(symbols, &terminal, &mut out)),
-        Command::Bundle(bundle) => read(module_verbs::bundle(bundle, &terminal, &mut out)),
-        Command::Info(asked) => read(file_verbs::info(asked, &terminal, &mut out, &mut say)),
-        Command::Verify(asked) => read(file_verbs::verify(asked, &terminal, &mut out, &mut say)),
-        Command::Repair(asked) => read(file_verbs::repair(asked, &terminal, &mut out)),
-        Command::Dump(dump) => read(reading::dump(dump, &mut out, &mut say)),
+        Command::Check(check) => read(verbs::reading::check(check, &terminal, &mut out, &mut say)),
+        Command::Blocks(blocks) => {
+            read(verbs::blocks::blocks(blocks, &terminal, &mut out, &mut say))
+        }
+        Command::Timeline(asked) => read(verbs::blocks::timeline(asked, &mut out, &mut say)),
+        Command::Diff(asked) => read(verbs::blocks::diff(asked, &terminal, &mut out, &mut say)),
+        Command::Symbols(symbols) => read(verbs::modules::symbols(symbols, &terminal, &mut out)),
+        Command::Bundle(bundle) => read(verbs::modules::bundle(bundle, &terminal, &mut out)),
+        Command::Info(asked) => read(verbs::files::info(asked, &terminal, &mut out, &mut say)),
+        Command::Verify(asked) => read(verbs::files::verify(asked, &terminal, &mut out, &mut say)),
+        Command::Repair(asked) => read(verbs::files::repair(asked, &terminal, &mut out)),
+        Command::Dump(dump) => read(verbs::reading::dump(dump, &mut out, &mut say)),
         Command::Recorder(recorder) => match write_recorder(recorder, &mut out) {
             Ok(()) => 0,
             Err(error) => complain(&*error, NOTHING),
         },
         Command::Doctor(doctor) => read(examine(doctor, &mut out)),
-        Command::Export(asked) => read(export::export(asked, &mut out, &mut say)),
-        Command::Mtrace(asked) => read(drop_in::mtrace(asked, &mut out, &mut say)),
+        Command::Export(asked) => read(verbs::export::export(asked, &mut out, &mut say)),
+        Command::Mtrace(asked) => read(verbs::mtrace::mtrace(asked, &mut out, &mut say)),
         // `from_arguments` made a report of it.
         Command::Files(_) => USAGE,
     }
@@ -125,7 +125,7 @@ fn examine(doctor: &Doctor, out: &mut dyn Write) -> Result<u8, Stopped> {
 }
 
 fn complain(what: &(dyn Error + 'static), status: u8) -> u8 {
-    tell(&reading::chain(what));
+    tell(&verbs::reading::chain(what));
     status
 }
 

@@ -2,16 +2,17 @@
 
 mod plan;
 mod run;
+mod sessions;
 
 pub(crate) use plan::{begin_clock, pids};
 
 use crate::declare::{Began, ProcessDeclaration};
 use crate::mtrace::Session;
 use crate::replay::Outcome;
-use crate::sessions::{self, Log};
 use crate::sites::SiteTable;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
+pub(crate) use sessions::Log;
 
 /// One process image and what its replay came to.
 pub(crate) struct Image {

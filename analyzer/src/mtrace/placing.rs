@@ -6,7 +6,7 @@
 
 use super::callers::Seen;
 use crate::address::LoadBias;
-use crate::sessions::Log;
+use crate::images::Log;
 use crate::sites::{Module, SiteTable};
 use crate::symbols::{self, Layout};
 use rayon::prelude::*;

@@ -3,7 +3,7 @@
 use super::made::Made;
 use crate::report::LiveBlocks;
 use crate::trace::Trace;
-use crate::{Options, Selection, Until, blocks, history, replayed};
+use crate::{Options, Selection, Until, findings, replayed};
 
 /// Time 0: one block that stays. 10 ms: a cycle that leaves one of three. 30 ms: the last of these goes.
 fn made() -> Made {
@@ -27,7 +27,7 @@ fn listed(selection: &Selection, until: Option<Until>) -> Vec<(String, u64)> {
         ..Options::default()
     };
     let (images, sites) = replayed(&mut trace, true, &options).unwrap();
-    let live: LiveBlocks = blocks::live(&trace, &images, &sites, selection, &options);
+    let live: LiveBlocks = findings::live(&trace, &images, &sites, selection, &options);
     assert!(live.warnings.iter().all(|warning| warning.kind != "cut"));
     let of_process = live.processes[0].blocks.iter();
     of_process.map(|it| (it.address.clone(), it.size)).collect()
@@ -72,7 +72,7 @@ fn a_cycle_leaves_what_was_not_released_in_time() {
 #[test]
 fn an_address_has_a_history() {
     let mut trace = Trace::of_bytes([made().bytes()]).unwrap();
-    let found = history::of(&mut trace, 0x2004, &Options::default().symbols).unwrap();
+    let found = findings::history(&mut trace, 0x2004, &Options::default().symbols).unwrap();
     let events: Vec<_> = found
         .events
         .iter()
@@ -86,7 +86,7 @@ fn an_address_has_a_history() {
             ("allocated", "0x2000", Some(5), 20),
         ]
     );
-    let none = history::of(&mut trace, 0x9000, &Options::default().symbols).unwrap();
+    let none = findings::history(&mut trace, 0x9000, &Options::default().symbols).unwrap();
     assert!(none.events.is_empty());
 }
 

@@ -3,7 +3,7 @@
 use crate::report::{LiveBlocks, Report};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
-use crate::{Images, Options, Selection, Stops, analyze_trace, blocks};
+use crate::{Images, Options, Selection, Stops, analyze_trace, findings};
 
 pub(crate) const ALLOCATED: u8 = 0x01;
 pub(crate) const RELEASED: u8 = 0x02;
@@ -277,7 +277,7 @@ pub(crate) fn live_blocks(inputs: impl IntoIterator<Item = Vec<u8>>) -> LiveBloc
     let mut trace = Trace::of_bytes(inputs).unwrap();
     let mut sites = SiteTable::default();
     let images = Images::of(&mut trace, true, &Stops::default(), &mut sites).unwrap();
-    blocks::live(
+    findings::live(
         &trace,
         &images,
         &sites,

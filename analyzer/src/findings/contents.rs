@@ -1,12 +1,14 @@
 //! What is in an input, and whether all of it is there.
 
-use crate::findings::End;
+use super::end::End;
+use super::summary::summary;
+use super::warnings;
 use crate::images::{Image, Images};
 use crate::mtrace::{self, Batch, Reader};
 use crate::report::{Contents, Defect, ProcessContents, State, Tally, Warning, Wholeness};
 use crate::sites::SiteTable;
 use crate::trace::{Census, Damage, Input, Survey, Trace, TraceError, op_name};
-use crate::{Options, findings, replayed, warnings};
+use crate::{Options, replayed};
 use heapwire_format::{FrameKind, Record};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,7 +58,7 @@ impl Looked {
 /// Says what is in the input at `path`.
 pub(crate) fn of(path: &Path) -> Result<Contents, TraceError> {
     let looked = Looked::at(path)?;
-    let summary = findings::summary(&looked.trace, &looked.images);
+    let summary = summary(&looked.trace, &looked.images);
     let mut modules: Vec<String> = looked
         .sites
         .module_ids()

@@ -1,7 +1,7 @@
 //! What `record` and `run` do around a program: before, a word on what cannot be recorded; after, what was found.
 
+use super::reading::{self, Terminal};
 use crate::cli::{Format, Record, Reporting, Run};
-use crate::reading::{self, Terminal};
 use crate::record::{self, Ended, Looked, NotRun, Output};
 use anyhow::{Context, Result};
 use heapwire::report::text::{Ended as Summary, TextOptions, render, render_summary};

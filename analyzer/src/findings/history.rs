@@ -1,6 +1,6 @@
 //! All that happened to one address.
 
-use crate::findings::thread;
+use super::clock::thread;
 use crate::naming::{Names, hex_address};
 use crate::order::{self, Event};
 use crate::replay::{self, Beginning, Moment, Replay};

@@ -4,7 +4,7 @@
 //! the program releases them, and look like a release of an address that was never handed out. What tells them apart is
 //! that the program survives it; and where one such block is, more may lie at addresses that were handed out before.
 
-use crate::findings::End;
+use super::end::End;
 use crate::images::Image;
 use crate::replay::{RawFault, Target};
 

@@ -1,7 +1,7 @@
 //! The verbs about modules: where their symbols come from, and packing them.
 
+use super::reading::{Stopped, Terminal, places};
 use crate::cli::{Bundle, Format, Symbols};
-use crate::reading::{Stopped, Terminal, places};
 use heapwire::Options;
 use heapwire::report::format::{bytes, counted};
 use heapwire::report::text::render_modules;

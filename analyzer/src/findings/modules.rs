@@ -1,11 +1,11 @@
 //! The modules of a trace, and where their symbols come from.
 
+use super::warnings;
 use crate::images::Images;
 use crate::naming::{File, Names, hex};
 use crate::report::{ModuleList, ModuleSymbols, SymbolFile};
 use crate::symbols::{Located, Rule, Source};
 use crate::trace::Trace;
-use crate::warnings;
 
 /// Lists the modules that `names` has.
 pub(crate) fn list(trace: &Trace, images: &Images, names: &Names) -> ModuleList {

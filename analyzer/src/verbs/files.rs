@@ -1,7 +1,7 @@
 //! The verbs about a trace as a file: what is in it, whether it is whole, and a whole one of what can be saved.
 
+use super::reading::{NOTHING, Stopped, Terminal};
 use crate::cli::{Format, Info, Repair, Verify};
-use crate::reading::{NOTHING, Stopped, Terminal};
 use crate::record;
 use anyhow::{Context, anyhow};
 use heapwire::report::format::{bytes, counted};

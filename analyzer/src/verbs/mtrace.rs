@@ -1,7 +1,7 @@
 //! `heapwire mtrace`: takes the arguments of mtrace(1), prints what it prints, and has its exit statuses.
 
+use super::reading::{Stopped, chain};
 use crate::cli::Mtrace;
-use crate::reading::{Stopped, chain};
 use heapwire::mtrace::{self, Printed, Program};
 use heapwire::report::escape;
 use heapwire::report::format::counted;

@@ -1,7 +1,7 @@
 //! `heapwire export`: writes traces in formats of others.
 
+use super::reading::{NOTHING, Stopped};
 use crate::cli::{Export, ExportFormat};
-use crate::reading::{NOTHING, Stopped};
 use heapwire::mtrace::{Exporter, Part};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};

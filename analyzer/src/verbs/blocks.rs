@@ -1,7 +1,7 @@
 //! The verbs about single blocks, about time, and about two traces.
 
+use super::reading::{self, Stopped, Terminal};
 use crate::cli::{At, Blocks, Diff, Format, Per, Timeline};
-use crate::reading::{self, Stopped, Terminal};
 use heapwire::report::text::{Normal, render_blocks, render_difference, render_history};
 use heapwire::report::{Process, json};
 use heapwire::{Options, Selection, Until};

@@ -2,8 +2,9 @@
 
 mod logs;
 
-use crate::bypass::Bypass;
-use crate::findings::{End, is_lower_bound, saturating_sum};
+use crate::findings::bypass::Bypass;
+use crate::findings::end::End;
+use crate::findings::summary::{is_lower_bound, saturating_sum};
 use crate::images::{Image, Images, Start};
 use crate::report::Warning;
 use crate::trace::{Condition, Trace};

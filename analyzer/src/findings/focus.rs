@@ -1,13 +1,14 @@
 //! What of a process a report shows where only some of its blocks are asked for, or sums of them by other things than sites.
 
-use crate::findings::Clock;
+use super::blocks;
+use super::clock::Clock;
 use crate::images::Image;
 use crate::naming::Names;
 use crate::replay::SiteRow;
 use crate::report::system::is_system_frame;
 use crate::report::{Block, Fault, Group};
 use crate::sites::SiteId;
-use crate::{Options, Selection, blocks};
+use crate::{Options, Selection};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

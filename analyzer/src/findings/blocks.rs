@@ -1,13 +1,14 @@
 //! The single blocks that were never released.
 
-use crate::findings::{Clock, thread};
+use super::clock::{Clock, thread};
+use super::warnings;
 use crate::images::{Image, Images};
 use crate::naming::{Names, hex_address};
 use crate::replay::LiveBlock;
 use crate::report::{Block, LiveBlocks, ProcessBlocks};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
-use crate::{Options, Selection, Until, warnings};
+use crate::{Options, Selection, Until};
 
 /// Lists the live blocks of `images`, which must have kept them.
 pub(crate) fn live(

@@ -1,10 +1,11 @@
 //! The warnings that only logs give cause for.
 
 use super::{add, counted};
-use crate::findings::{End, saturating_sum};
+use crate::findings::end::End;
+use crate::findings::summary::saturating_sum;
 use crate::images::Images;
+use crate::images::Log;
 use crate::report::Warning;
-use crate::sessions::Log;
 use crate::trace::Trace;
 
 pub(super) fn add_to(warnings: &mut Vec<Warning>, trace: &Trace, found: &Images) {

@@ -1,0 +1,99 @@
+//! Makes what is shown of what the replays came to: names for sites, times since the begin, and what a reader must know.
+
+mod blocks;
+mod bypass;
+mod clock;
+mod contents;
+mod difference;
+mod end;
+mod focus;
+mod history;
+mod mismatch;
+mod modules;
+mod process;
+mod selection;
+mod summary;
+mod usage;
+mod warnings;
+
+pub use difference::difference;
+pub use focus::By;
+pub use selection::{Selection, Until};
+
+pub(crate) use blocks::live;
+pub(crate) use contents::{of as contents, wholeness};
+pub(crate) use focus::Focus;
+pub(crate) use history::of as history;
+pub(crate) use modules::list as modules;
+
+use crate::Options;
+use crate::images::Images;
+use crate::naming::Names;
+use crate::report::{self, Report};
+use crate::sites::{SiteId, SiteTable};
+use crate::trace::Trace;
+use clock::Clock;
+use process::{Teller, sites_of};
+use std::collections::BTreeSet;
+use summary::summary;
+
+/// Assembles the report of `images`.
+pub(crate) fn report(
+    trace: &Trace,
+    images: &Images,
+    sites: &SiteTable,
+    options: &Options,
+) -> Report {
+    let mut shown = shown_sites(images);
+    if options.all_sites {
+        let rows = images.images.iter().flat_map(|image| &image.outcome.sites);
+        shown.extend(rows.map(|row| row.site));
+    }
+    let names = Names::of(&shown, sites, &options.symbols);
+    let processes = images.images.iter().map(|image| {
+        let teller = Teller {
+            names: &names,
+            sites,
+            clock: Clock::of(image, images),
+            options,
+            program: images.program(image),
+        };
+        teller.process(image)
+    });
+    let processes: Vec<_> = processes.collect();
+    let mut warnings = warnings::of(trace, images);
+    if options.until.is_some() {
+        warnings::forget_ends(&mut warnings);
+    }
+    warnings.extend(names.warnings());
+    let mut report = Report {
+        schema: 1,
+        trace: summary(trace, images),
+        totals: processes
+            .iter()
+            .fold(report::Totals::default(), |sum, process| {
+                sum.plus(&process.totals)
+            }),
+        processes,
+        until_ns: match options.until {
+            Some(Until::Time(time)) => Some(time),
+            _ => None,
+        },
+        filter: options.selection.words(),
+        by: options.by.map(By::word),
+        warnings: Vec::new(),
+    };
+    if report.recorded_calls() == 0 {
+        warnings.insert(0, warnings::no_records(&images.images));
+    }
+    report.warnings = warnings;
+    report
+}
+
+fn shown_sites(images: &Images) -> BTreeSet<SiteId> {
+    let mut shown = BTreeSet::new();
+    for image in &images.images {
+        shown.extend(sites_of(&image.outcome));
+    }
+    shown
+}

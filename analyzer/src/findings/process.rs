@@ -1,0 +1,256 @@
+//! What a report says of one process: the outcome of its replay, with names for sites and times since the begin.
+
+use super::bypass::Bypass;
+use super::clock::{Clock, thread};
+use super::end::{End, exit_status};
+use super::focus::Focus;
+use super::mismatch::{self, Verdict};
+use super::usage;
+use crate::Options;
+use crate::declare::ProcessDeclaration;
+use crate::images::Image;
+use crate::naming::{Names, hex_address};
+use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
+use crate::report::{self, Doubt, Fault, FaultKind};
+use crate::sites::{SiteId, SiteTable};
+use heapwire_format::{Family, Op};
+use std::collections::BTreeSet;
+
+/// Numbers to names and times.
+pub(super) struct Teller<'a> {
+    pub(super) names: &'a Names,
+    pub(super) sites: &'a SiteTable,
+    pub(super) clock: Clock,
+    pub(super) options: &'a Options,
+    /// The program of a log.
+    pub(super) program: Option<&'a str>,
+}
+
+impl Teller<'_> {
+    pub(super) fn process(&self, image: &Image) -> report::Process {
+        let outcome = &image.outcome;
+        let declaration = image.declaration.as_ref();
+        let end = End::of(image);
+        let shown = sites_of(outcome);
+        let bypass = Bypass::of(image);
+        let (leaks, groups) = self.live(image);
+        let command = declaration
+            .map(|it| it.arguments.clone())
+            .filter(|arguments| !arguments.is_empty());
+        report::Process {
+            pid: image.pid,
+            parent_pid: declaration.and_then(|it| it.parent_pid),
+            command,
+            exe: declaration
+                .and_then(|it| it.exe.clone())
+                .or(self.program.map(str::to_owned)),
+            end: end.name(),
+            signal: match end {
+                End::Signal(signal) => Some(signal),
+                _ => None,
+            },
+            exit_status: outcome
+                .ending
+                .end
+                .flatten()
+                .or_else(|| image.wait_status.and_then(exit_status)),
+            machine: declaration.and_then(ProcessDeclaration::machine_name),
+            threads: match self.clock {
+                Clock::Time(_) => outcome.threads.len() as u64,
+                Clock::Lines => 0,
+            },
+            modules: self.names.count_modules(&shown, self.sites),
+            totals: totals(outcome),
+            peak: report::Peak {
+                time_ns: self
+                    .clock
+                    .time_ns(outcome.peak.clock)
+                    .filter(|_| outcome.peak.bytes > 0),
+                sites: self.rows(&outcome.peak_sites(), Self::peak_site),
+            },
+            timeline: self.timeline(outcome),
+            leaks,
+            groups,
+            errors: outcome
+                .faults
+                .iter()
+                .filter_map(|it| self.fault(it, &bypass))
+                .filter(|fault| self.options.selection.takes_fault(fault))
+                .collect(),
+            temporaries: self.rows(&outcome.temporaries(), Self::temporary),
+            usage: usage::of(
+                outcome,
+                self.names,
+                self.sites,
+                image.session.is_none(),
+                self.options.all_sites,
+            ),
+        }
+    }
+
+    /// The live blocks that are asked for, by site and in groups.
+    fn live(&self, image: &Image) -> (Vec<report::Leak>, Vec<report::Group>) {
+        if !Focus::is_asked(self.options) {
+            return (self.rows(&image.outcome.leaks(), Self::leak), Vec::new());
+        }
+        let focus = Focus::on(image, self.clock, self.names, self.options);
+        (self.rows(&focus.leaks, Self::leak), focus.groups)
+    }
+
+    fn timeline(&self, outcome: &Outcome) -> report::Timeline {
+        match self.clock {
+            Clock::Time(_) => report::Timeline {
+                step_ns: outcome.timeline.0,
+                bytes: outcome.timeline.1.iter().map(|live| live.0).collect(),
+                blocks: outcome.timeline.1.iter().map(|live| live.1).collect(),
+            },
+            Clock::Lines => report::Timeline::default(),
+        }
+    }
+
+    fn rows<T>(&self, rows: &[SiteRow], show: impl Fn(&Self, &SiteRow) -> T) -> Vec<T> {
+        rows.iter().map(|row| show(self, row)).collect()
+    }
+
+    fn peak_site(&self, row: &SiteRow) -> report::PeakSite {
+        report::PeakSite {
+            bytes: row.at_peak.0,
+            blocks: row.at_peak.1,
+            stack: self.names.stack(row.site),
+        }
+    }
+
+    fn leak(&self, row: &SiteRow) -> report::Leak {
+        report::Leak {
+            bytes: row.live_bytes,
+            blocks: row.live_blocks,
+            allocations: row.handed_out,
+            oldest_ns: row.oldest.and_then(|clock| self.clock.time_ns(clock)),
+            oldest_line: row.oldest.and_then(|clock| self.clock.line(clock)),
+            stack: self.names.stack(row.site),
+        }
+    }
+
+    fn temporary(&self, row: &SiteRow) -> report::Temporary {
+        report::Temporary {
+            temporary: row.temporary,
+            allocations: row.handed_out,
+            stack: self.names.stack(row.site),
+        }
+    }
+
+    /// The fault, unless the names of its calls say that it is none.
+    fn fault(&self, fault: &RawFault, bypass: &Bypass) -> Option<Fault> {
+        let verdict = self.verdict(fault);
+        let doubt = if !fault.is_whole {
+            Some(Doubt::MissingRecords)
+        } else if verdict == Verdict::Unsure {
+            Some(Doubt::NamelessCall)
+        } else {
+            bypass.explains(fault).then_some(Doubt::UnseenAllocations)
+        };
+        (verdict != Verdict::NoFault).then(|| Fault {
+            kind: match fault.wrong {
+                Wrong::Double => FaultKind::DoubleFree,
+                Wrong::Invalid => FaultKind::InvalidFree,
+                Wrong::Mismatched => FaultKind::MismatchedFree,
+            },
+            certain: doubt.is_none(),
+            doubt,
+            address: hex_address(fault.address),
+            size: fault.size,
+            thread: thread(fault.at),
+            time_ns: self.clock.time_ns(fault.at.clock),
+            log_line: self.clock.line(fault.at.clock),
+            stack: self.names.stack(fault.at.site),
+            first_release: fault.first_release.map(|moment| self.moment(moment)),
+            allocation: fault.allocation.map(|moment| self.moment(moment)),
+            inside: fault
+                .inside
+                .map(|(offset, size)| report::Inside { offset, size }),
+            families: fault
+                .families
+                .map(|(allocated, released, op)| report::Families {
+                    allocated: allocated_by(allocated),
+                    released: released_by(released, op),
+                }),
+        })
+    }
+
+    fn verdict(&self, fault: &RawFault) -> Verdict {
+        match (fault.families, fault.allocation) {
+            (Some((allocated, released, _)), Some(allocation)) => mismatch::verdict(
+                (allocated, &self.names.stack(allocation.site)),
+                (released, &self.names.stack(fault.at.site)),
+            ),
+            _ => Verdict::Fault,
+        }
+    }
+
+    fn moment(&self, moment: Moment) -> report::Moment {
+        report::Moment {
+            thread: thread(moment),
+            time_ns: self.clock.time_ns(moment.clock),
+            log_line: self.clock.line(moment.clock),
+            stack: self.names.stack(moment.site),
+        }
+    }
+}
+
+fn totals(outcome: &Outcome) -> report::Totals {
+    let counts = &outcome.counts;
+    report::Totals {
+        allocations: counts.allocations,
+        releases: counts.releases,
+        reallocations: counts.reallocations,
+        allocated_bytes: counts.allocated_bytes,
+        failed: counts.failed,
+        failed_reallocations: counts.failed_reallocations,
+        live_blocks: outcome.live_blocks,
+        live_bytes: outcome.live_bytes,
+        peak_bytes: outcome.peak.bytes,
+        peak_blocks: outcome.peak.blocks,
+        temporary: counts.temporary,
+        earlier_releases: counts.earlier_releases,
+        inherited_blocks: counts.inherited_blocks,
+        inherited_bytes: counts.inherited_bytes,
+    }
+}
+
+fn allocated_by(family: Family) -> &'static str {
+    match family {
+        Family::Malloc => "malloc",
+        Family::Aligned => "aligned_alloc",
+        Family::New | Family::NewAligned => "new",
+        Family::NewArray | Family::NewArrayAligned => "new[]",
+        Family::Unknown => "unknown",
+    }
+}
+
+fn released_by(family: Family, op: Op) -> &'static str {
+    match family {
+        Family::Malloc | Family::Aligned if op == Op::REALLOC_OLD => "realloc",
+        Family::Malloc | Family::Aligned => "free",
+        Family::New | Family::NewAligned => "delete",
+        Family::NewArray | Family::NewArrayAligned => "delete[]",
+        Family::Unknown => "unknown",
+    }
+}
+
+/// The sites that the report of one process shows.
+pub(super) fn sites_of(outcome: &Outcome) -> BTreeSet<SiteId> {
+    let rows = outcome.sites.iter();
+    let shown = rows.filter(|row| {
+        row.live_blocks > 0 || row.at_peak.1 > 0 || row.temporary > 0 || row.grown.0 > 0
+    });
+    let failed = outcome.failed.iter().map(|(site, _)| *site);
+    let faults = outcome.faults.iter().flat_map(|fault| {
+        let moments = [Some(fault.at), fault.first_release, fault.allocation];
+        moments.into_iter().flatten()
+    });
+    shown
+        .map(|row| row.site)
+        .chain(faults.map(|moment| moment.site))
+        .chain(failed)
+        .collect()
+}

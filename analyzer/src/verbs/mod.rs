@@ -1,0 +1,9 @@
+//! The verbs, each from what was asked to what is shown.
+
+pub(crate) mod blocks;
+pub(crate) mod export;
+pub(crate) mod files;
+pub(crate) mod modules;
+pub(crate) mod mtrace;
+pub(crate) mod reading;
+pub(crate) mod run;
