@@ -19,7 +19,9 @@ fn lane(sp: usize) -> Option<&'static Lane> {
 }
 
 extern "C" fn new(size: usize, _unused: usize, pc: usize, sp: usize, flags: u8) -> usize {
-    let (Some(lane), Some(real)) = (lane(sp), next::known(Function::Malloc)) else {
+    // One after the other, here and below: both at once take a register more.
+    let Some(lane) = lane(sp) else { return 0 };
+    let Some(real) = next::known(Function::Malloc) else {
         return 0;
     };
     // SAFETY: the libc's `malloc`, or another that stands in for it. C++ wants a block where `malloc` need not give one.
@@ -31,7 +33,8 @@ extern "C" fn new(size: usize, _unused: usize, pc: usize, sp: usize, flags: u8) 
 }
 
 extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags: u8) -> usize {
-    let (Some(lane), Some(real)) = (lane(sp), next::known(Function::Calloc)) else {
+    let Some(lane) = lane(sp) else { return 0 };
+    let Some(real) = next::known(Function::Calloc) else {
         return 0;
     };
     // SAFETY: the libc's `calloc`.
@@ -45,7 +48,8 @@ extern "C" fn calloc_hook(count: usize, each: usize, pc: usize, sp: usize, flags
 
 /// Gives the `free` that is left to be called.
 extern "C" fn delete(block: usize, size: usize, pc: usize, sp: usize, flags: u8) -> usize {
-    let (Some(lane), Some(real)) = (lane(sp), next::known(Function::Free)) else {
+    let Some(lane) = lane(sp) else { return 0 };
+    let Some(real) = next::known(Function::Free) else {
         return 0;
     };
     if block != 0 {

@@ -58,11 +58,13 @@ impl Slot {
 
     /// Fills the slot, which is reserved; from here on it is part of the trace.
     #[inline(always)]
-    pub(crate) fn commit(&self, [first, others @ ..]: [u64; WORDS]) {
-        let Self([head, rest @ ..]) = self;
-        for (to, word) in rest.iter().zip(others) {
-            to.store(word.to_le(), Relaxed); // published by the head word
-        }
+    pub(crate) fn commit(&self, [first, ptr, size, pc, base]: [u64; WORDS]) {
+        // One by one: a loop over them stays a loop where the compiler cares for size.
+        let Self([head, to_ptr, to_size, to_pc, to_base]) = self;
+        to_ptr.store(ptr.to_le(), Relaxed); // as the others: published by the head word
+        to_size.store(size.to_le(), Relaxed);
+        to_pc.store(pc.to_le(), Relaxed);
+        to_base.store(base.to_le(), Relaxed);
         head.store(first.to_le(), Release); // pairs with the Acquire in `head`
     }
 
