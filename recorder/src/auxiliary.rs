@@ -17,16 +17,15 @@ pub(crate) fn each_piece(path: &[u8], buffer: &mut [u8], mut take: impl FnMut(&[
 }
 
 /// A value of the auxiliary vector.
-pub(crate) fn value(key: u64) -> Option<u64> {
+pub(crate) fn value(key: libc::c_ulong) -> Option<usize> {
     let mut found = None;
     let mut buffer = [0; 512]; // whole pairs
     each_piece(b"/proc/self/auxv\0", &mut buffer, |piece| {
-        for pair in piece.as_chunks::<16>().0 {
-            let (words, _) = pair.as_chunks::<8>();
-            if let [tag, value] = words
-                && u64::from_ne_bytes(*tag) == key
-            {
-                found = Some(u64::from_ne_bytes(*value));
+        let (words, _) = piece.as_chunks::<{ size_of::<usize>() }>();
+        for pair in words.as_chunks::<2>().0 {
+            let [tag, value] = pair.map(usize::from_ne_bytes);
+            if tag as libc::c_ulong == key {
+                found = Some(value);
             }
         }
         found.is_none()
@@ -44,15 +43,16 @@ pub(crate) fn debug_list() -> Option<usize> {
     const DYNAMIC: u32 = 2;
     const HEADERS: u32 = 6;
     const DEBUG: usize = 21;
-    let headers = usize::try_from(value(libc::AT_PHDR)?).ok()?;
-    let count = usize::try_from(value(libc::AT_PHNUM)?).ok()?;
-    let size = usize::try_from(value(libc::AT_PHENT)?).ok()?;
+    let headers = value(libc::AT_PHDR)?;
+    let count = value(libc::AT_PHNUM)?;
+    let size = value(libc::AT_PHENT)?;
     let (mut bias, mut dynamic) = (0usize, None);
     for at in (0..count).map(|index| headers.wrapping_add(index.wrapping_mul(size))) {
         // SAFETY: the kernel gives the place, number and size of the program headers that it mapped.
         let header: [u32; 2] = unsafe { core::ptr::with_exposed_provenance::<[u32; 2]>(at).read() };
-        let place = core::ptr::with_exposed_provenance::<usize>(at.wrapping_add(16));
-        // SAFETY: as before; `p_vaddr` is the third word of a 64-bit program header.
+        let place =
+            core::ptr::with_exposed_provenance::<usize>(at.wrapping_add(size_of::<[usize; 2]>()));
+        // SAFETY: as before; `p_vaddr` is the third word of a program header, with 32 bits as with 64.
         let address = unsafe { place.read() };
         match header[0] {
             HEADERS => bias = headers.wrapping_sub(address),
@@ -67,10 +67,21 @@ pub(crate) fn debug_list() -> Option<usize> {
         match tag {
             0 => return None,
             DEBUG => return Some(value),
+            // Where the dynamic section cannot be written to, it says where the address is to be found.
+            #[cfg(target_arch = "mips")]
+            0x7000_0016 => return Some(word_at(value)),
+            #[cfg(target_arch = "mips")]
+            0x7000_0035 => return Some(word_at(at.wrapping_add(value))),
             _ => at = at.wrapping_add(size_of::<[usize; 2]>()),
         }
     }
     None
+}
+
+#[cfg(target_arch = "mips")]
+fn word_at(address: usize) -> usize {
+    // SAFETY: the executable's dynamic section names a word of its data.
+    unsafe { core::ptr::with_exposed_provenance::<usize>(address).read() }
 }
 
 /// The entries of the environment that start with `prefix`, one call of `take` each.

@@ -1,9 +1,10 @@
 //! The coarse monotonic clock, by the function that the kernel maps into every process where it is found: it reads a page, a
 //! system call takes a hundred times as long.
 
+use crate::sync::Wide;
 use crate::sys;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// Address of the kernel's `clock_gettime`; 0 = not found.
 static KERNELS: AtomicUsize = AtomicUsize::new(0);
@@ -14,11 +15,11 @@ pub(crate) fn use_kernels(address: usize) {
 }
 
 /// The time at which the clock was stopped; 0 = it goes.
-static STOPPED: AtomicU64 = AtomicU64::new(0);
+static STOPPED: Wide = Wide::zero();
 
 /// Stops the clock for good: from here on it asks nobody.
 pub(crate) fn stop() {
-    STOPPED.store(now(), Relaxed);
+    STOPPED.store(now());
     KERNELS.store(0, Relaxed);
 }
 
@@ -26,26 +27,20 @@ pub(crate) fn stop() {
 pub(crate) fn now() -> u64 {
     let address = KERNELS.load(Relaxed);
     if address == 0 {
-        let stopped = STOPPED.load(Relaxed);
+        let stopped = STOPPED.load();
         return if stopped == 0 {
             sys::clock(libc::CLOCK_MONOTONIC_COARSE)
         } else {
             stopped
         };
     }
-    let mut time = [0u64; 2];
-    // SAFETY: the kernel's function has this type on 64-bit targets, where `time_t` and `long` are 64 bits wide.
-    let real: extern "C" fn(i32, *mut [u64; 2]) -> i32 = unsafe { core::mem::transmute(address) };
-    real(libc::CLOCK_MONOTONIC_COARSE, &raw mut time);
-    let [seconds, nanoseconds] = time;
-    seconds
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(nanoseconds)
+    // SAFETY: `use_kernels` was given the function's address.
+    unsafe { sys::clock_by(address, libc::CLOCK_MONOTONIC_COARSE) }
 }
 
 /// Nanoseconds since 1970.
 pub(crate) fn wall() -> u64 {
-    sys::clock(libc::CLOCK_REALTIME)
+    sys::wall_clock()
 }
 
 /// Steps of the clock in nanoseconds; 0 if unknown.

@@ -5,12 +5,35 @@
 use crate::sys;
 use crate::text::Text;
 
-const HEADER: usize = 64;
-const SEGMENT: usize = 56;
+/// Bytes of a header, and of a segment's, in files for words of our size.
+const HEADER: usize = either(64, 52);
+const SEGMENT: usize = either(56, 32);
+/// How a file for our machine begins: width and order of its words.
+const MAGIC: [u8; 6] = [
+    0x7F,
+    b'E',
+    b'L',
+    b'F',
+    if cfg!(target_pointer_width = "64") {
+        2
+    } else {
+        1
+    },
+    if cfg!(target_endian = "little") { 1 } else { 2 },
+];
 const MOST_SEGMENTS: usize = 64;
 const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const MOST_NOTES: usize = 256;
+
+/// `wide` where words have 64 bits, else `narrow`.
+const fn either(wide: usize, narrow: usize) -> usize {
+    if cfg!(target_pointer_width = "64") {
+        wide
+    } else {
+        narrow
+    }
+}
 
 /// What matters of a module's ELF header.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,10 +53,10 @@ impl Header {
     pub(crate) fn read(base: usize) -> Option<Self> {
         let mut bytes = [0; HEADER];
         sys::copy_own_memory(base, &mut bytes).ok()?;
-        let is_ours = bytes.starts_with(b"\x7FELF\x02\x01");
-        let at = base.wrapping_add(word(&bytes, 32)?);
-        let size = usize::from(u16::from_le_bytes([bytes[54], bytes[55]]));
-        let count = usize::from(u16::from_le_bytes([bytes[56], bytes[57]])).min(MOST_SEGMENTS);
+        let is_ours = bytes.starts_with(&MAGIC);
+        let at = base.wrapping_add(word(&bytes, either(32, 28))?);
+        let size = half(&bytes, either(54, 42))?;
+        let count = half(&bytes, either(56, 44))?.min(MOST_SEGMENTS);
         if !is_ours || size != SEGMENT {
             return None;
         }
@@ -43,14 +66,14 @@ impl Header {
             let mut segment = [0; SEGMENT];
             let place = at.wrapping_add(index.wrapping_mul(SEGMENT));
             sys::copy_own_memory(place, &mut segment).ok()?;
-            let address = word(&segment, 16)?;
-            match u32::from_le_bytes([segment[0], segment[1], segment[2], segment[3]]) {
+            let address = word(&segment, either(16, 8))?;
+            match kind(&segment)? {
                 LOAD if first_load.is_none() => first_load = Some(address & !0xFFF),
                 NOTE => {
                     if let Some(note) = notes.next() {
                         *note = Range {
                             start: address,
-                            length: word(&segment, 40)?,
+                            length: word(&segment, either(40, 20))?,
                         };
                     }
                 }
@@ -92,7 +115,7 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
             header
                 .get(at..)?
                 .first_chunk::<4>()
-                .map(|bytes| u32::from_le_bytes(*bytes))
+                .map(|bytes| u32::from_ne_bytes(*bytes))
         };
         let (name_length, length, kind) = (field(0)? as usize, field(4)? as usize, field(8)?);
         let name = rest.get(..name_length)?;
@@ -108,10 +131,20 @@ fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
-    bytes
-        .get(at..)?
-        .first_chunk::<8>()
-        .map(|bytes| usize::from_le_bytes(*bytes))
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(usize::from_ne_bytes(*bytes))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<usize> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(usize::from(u16::from_ne_bytes(*bytes)))
+}
+
+/// The type of a segment.
+fn kind(segment: &[u8; SEGMENT]) -> Option<u32> {
+    segment
+        .first_chunk()
+        .map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -27,20 +27,17 @@ static CAUGHT: AtomicU32 = AtomicU32::new(0);
 
 /// A disposition as the kernel has it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Action {
-    pub(crate) handler: usize,
+    #[cfg(target_arch = "mips")]
     pub(crate) flags: usize,
+    pub(crate) handler: usize,
+    #[cfg(not(target_arch = "mips"))]
+    pub(crate) flags: usize,
+    #[cfg(not(any(target_arch = "mips", target_arch = "riscv64")))]
     pub(crate) restorer: usize,
-    pub(crate) mask: u64,
+    pub(crate) mask: sys::SignalSet,
 }
-
-const DEFAULT: Action = Action {
-    handler: libc::SIG_DFL,
-    flags: 0,
-    restorer: 0,
-    mask: 0,
-};
 
 /// Catches the fatal signals that have their default.
 pub(crate) fn install(image: &Image) {
@@ -55,7 +52,7 @@ pub(crate) fn install(image: &Image) {
 pub(crate) fn uninstall() {
     for signal in SIGNALS.iter().take(CAUGHT.swap(0, Relaxed) as usize) {
         if sys::action(*signal).is_ok_and(|action| action.handler == handler_address()) {
-            sys::set_action(*signal, &DEFAULT);
+            sys::set_action(*signal, &Action::default());
         }
     }
 }
@@ -67,14 +64,14 @@ fn handler_address() -> usize {
 
 fn catch_if_default(signal: i32) {
     if sys::action(signal).is_ok_and(|action| action.handler == libc::SIG_DFL) {
-        const RESTORER: usize = 0x0400_0000;
-        let flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        let action = Action {
+        const FLAGS: u32 = (libc::SA_SIGINFO | libc::SA_ONSTACK).cast_unsigned();
+        let mut action = Action {
             handler: handler_address(),
-            flags: flags.cast_unsigned() as usize | RESTORER,
-            restorer: arch::return_from_signal as *const () as usize,
-            mask: u64::MAX,
+            flags: FLAGS as usize,
+            mask: sys::SignalSet::ALL,
+            ..Action::default()
         };
+        arch::set_restorer(&mut action);
         sys::set_action(signal, &action);
     }
 }
@@ -99,7 +96,7 @@ extern "C" fn caught(signal: i32, information: *const libc::siginfo_t, context: 
         });
         flush::everything(image, lane);
     }
-    sys::set_action(signal, &DEFAULT);
+    sys::set_action(signal, &Action::default());
     if fault.code <= 0 {
         // Sent, not caused: it would not come again by itself. It waits until we return.
         sys::send_to_this_thread(signal);
@@ -142,11 +139,8 @@ pub(crate) fn after_sigaction(signal: i32, old: usize) {
         // SAFETY: `sigaction` succeeded, so it has just written there.
         let action = unsafe { &mut *place };
         if action.sa_sigaction == handler_address() {
-            action.sa_sigaction = libc::SIG_DFL;
-            action.sa_flags = 0;
-            action.sa_restorer = None;
-            // SAFETY: all zero is the empty set.
-            action.sa_mask = unsafe { core::mem::zeroed() };
+            // SAFETY: all zero is the default without flags, and an empty set.
+            *action = unsafe { core::mem::zeroed() };
         }
     }
     catch_if_default(signal);

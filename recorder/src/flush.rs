@@ -284,12 +284,12 @@ pub(crate) fn everything(image: &Image, own: &Lane) {
     }
 }
 
-/// A number below which every record of this image is written, once the frame of `span` is.
+/// A number below which every record of this image is written, once the frame of `span` is; 0 where nothing can be said.
 pub(crate) fn settled(image: &Image, own: &Lane, span: Span) -> u64 {
     // Loaded before the lanes are looked at: a number that is taken later is not below it.
     let mut settled = sequence::so_far();
     for lane in image.lanes_in_use() {
-        let declaring = lane.declaring.load(Relaxed);
+        let declaring = lane.declaring.load();
         if declaring != 0 {
             settled = settled.min(declaring);
         }
@@ -301,10 +301,10 @@ pub(crate) fn settled(image: &Image, own: &Lane, span: Span) -> u64 {
         match smallest_pending(lane, skip) {
             Pending::Nothing => {}
             Pending::From(number) => settled = settled.min(number),
-            Pending::Unknown => return image.settled.load(Relaxed),
+            Pending::Unknown => return 0,
         }
     }
-    image.settled.fetch_max(settled, Relaxed).max(settled) // a bound of its own; publishes nothing
+    settled
 }
 
 enum Pending {
@@ -317,7 +317,7 @@ enum Pending {
 /// The smallest number in the lane, its first `skip` records aside.
 fn smallest_pending(lane: &Lane, skip: u32) -> Pending {
     let pending = lane.ring.pending();
-    let base = lane.base_number.load(Relaxed);
+    let base = lane.base_number.load();
     let start = lane.ring.tail();
     let mut smallest = None;
     for step in skip..pending.min(skip.wrapping_add(NESTED)) {

@@ -27,6 +27,35 @@ const fn starts<const N: usize>(text: &[u8]) -> [u16; N] {
     out
 }
 
+/// The names with the type of a size, `unsigned long` in `text`, as it is on this target: it is part of operators' names.
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "as above"
+)]
+const fn with_own_size<const N: usize>(text: &[u8]) -> [u8; N] {
+    const SIZE: u8 = if cfg!(target_pointer_width = "64") {
+        b'm'
+    } else {
+        b'j'
+    };
+    let (mut out, mut at) = ([0; N], 0);
+    while at < N {
+        let before = text.split_at(at).0;
+        let is_size = matches!(
+            before,
+            [.., b'_', b'Z', b'n', b'w' | b'a'] | [.., b'_', b'Z', b'd', b'l' | b'a', b'P', b'v']
+        );
+        out[at] = if is_size && text[at] == b'm' {
+            SIZE
+        } else {
+            text[at]
+        };
+        at += 1;
+    }
+    out
+}
+
 /// What a forwarded call does to the heap, and which arguments say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -63,7 +92,8 @@ macro_rules! functions {
         const ALL: [Function; COUNT] = [$(Function::$variant,)*];
 
         /// All names in one piece: a table of references would need relocation, and hooks can run before there was any.
-        const TEXT: &[u8] = concat!($($text, "\0",)*).as_bytes();
+        const TEXT: &[u8] = &with_own_size::<{ GIVEN.len() }>(GIVEN);
+        const GIVEN: &[u8] = concat!($($text, "\0",)*).as_bytes();
 
         const STARTS: [u16; COUNT] = starts(TEXT);
 

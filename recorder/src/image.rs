@@ -8,7 +8,7 @@ use crate::config::CONFIG;
 use crate::lane::{self, Lane};
 use crate::output::OUTPUT;
 use crate::stream::Stream;
-use crate::sync::{AtomicU32, AtomicU64, Relaxed};
+use crate::sync::{AtomicU32, Relaxed, Wide};
 use crate::{arch, modules, next, registry, start, sys};
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -29,9 +29,8 @@ pub(crate) struct Image {
     pub(crate) frames: AtomicU32,
     pub(crate) lost: AtomicU32,
     pub(crate) void: AtomicU32,
-    pub(crate) settled: AtomicU64,
     /// The file was at least this long: it holds our lanes.
-    pub(crate) file_floor: AtomicU64,
+    pub(crate) file_floor: Wide,
     /// Not 0 while the reader does not read: nobody waits for it then.
     pub(crate) is_stalled: AtomicU32,
     ended: AtomicU32,
@@ -249,7 +248,7 @@ impl Image {
 
     /// Whether lanes outlive the process.
     pub(crate) fn are_lanes_in_file(&self) -> bool {
-        self.file_floor.load(Relaxed) != 0
+        self.file_floor.load() != 0
     }
 
     /// Whether `address` lies in lanes in the file.

@@ -9,7 +9,7 @@ use crate::helped::Helped;
 use crate::modules::Cache;
 use crate::ring::{Ring, Slot};
 use crate::sequence;
-use crate::sync::{AtomicU32, AtomicU64, Relaxed};
+use crate::sync::{AtomicU32, FileWord, Relaxed, Wide};
 use crate::{clock, image};
 use core::sync::atomic::AtomicPtr;
 use heapwire_format::flag;
@@ -36,11 +36,11 @@ pub(crate) struct Lane {
     /// Thread serial of the owner, as `tid`.
     pub(crate) thread: AtomicU32,
     /// Reference of the numbers of the records in the ring; stored with the lock and with the ring empty.
-    pub(crate) base_number: AtomicU64,
+    pub(crate) base_number: Wide,
     /// Nanoseconds that the records' times count from; as `base_number`.
-    pub(crate) base_clock: AtomicU64,
+    pub(crate) base_clock: Wide,
     /// First number of a declaration that is being written; 0 = none.
-    pub(crate) declaring: AtomicU64,
+    pub(crate) declaring: Wide,
     /// Records until the clock is read again.
     until_clock: AtomicU32,
     /// How many of them there are between two readings at present.
@@ -50,12 +50,12 @@ pub(crate) struct Lane {
     pub(crate) cache: Cache,
     pub(crate) helped: Helped,
     /// The lane's header in the file; null where the lane is not in a file. Stored once, as `slots`.
-    header: AtomicPtr<[AtomicU64; 8]>,
+    header: AtomicPtr<[FileWord; 8]>,
 }
 
 impl Lane {
     /// Gives the lane its memory. Before the lane is known to any thread.
-    pub(crate) fn furnish(&self, slots: *mut Slot, capacity: u32, header: *mut [AtomicU64; 8]) {
+    pub(crate) fn furnish(&self, slots: *mut Slot, capacity: u32, header: *mut [FileWord; 8]) {
         self.slots.store(slots, Relaxed);
         self.header.store(header, Relaxed);
         self.capacity.store(capacity, Relaxed);
@@ -75,7 +75,7 @@ impl Lane {
         self.capacity.load(Relaxed)
     }
 
-    fn header(&self) -> Option<&'static [AtomicU64; 8]> {
+    fn header(&self) -> Option<&'static [FileWord; 8]> {
         // SAFETY: null, or the zeroed, aligned header that `furnish` was given, mapped as the slots are.
         unsafe { self.header.load(Relaxed).as_ref() }
     }
@@ -85,7 +85,7 @@ impl Lane {
         self.tid.store(tid, Relaxed);
         self.thread.store(thread, Relaxed);
         self.helped.clear();
-        self.declaring.store(0, Relaxed);
+        self.declaring.store(0);
         self.clock_budget.store(1, Relaxed);
         self.until_clock.store(0, Relaxed);
         self.rebase(sequence::roughly(), clock::now());
@@ -93,16 +93,16 @@ impl Lane {
 
     /// Makes `number` and `clock` what later records are relative to. With the lock, and with the ring empty.
     pub(crate) fn rebase(&self, number: u64, clock: u64) {
-        self.base_number.store(number, Relaxed);
-        self.base_clock.store(clock, Relaxed);
+        self.base_number.store(number);
+        self.base_clock.store(clock);
         self.now.store(0, Relaxed);
         if let Some([owner, _, base_number, base_clock, ..]) = self.header() {
             let identity =
                 u64::from(self.tid.load(Relaxed)) | u64::from(self.thread.load(Relaxed)) << 32;
-            // Relaxed: the file is read by others only when we are gone.
-            owner.store(identity.to_le(), Relaxed);
-            base_number.store(number.to_le(), Relaxed);
-            base_clock.store(clock.to_le(), Relaxed);
+            // Nothing is published: the file is read by others only when we are gone.
+            owner.store(identity);
+            base_number.store(number);
+            base_clock.store(clock);
         }
     }
 
@@ -167,7 +167,7 @@ impl Lane {
     /// Whether the number is too far from the lane's base to be told by its low half.
     #[inline(always)]
     fn is_far(&self, number: u64) -> bool {
-        let base = self.base_number.load(Relaxed);
+        let base = self.base_number.load();
         number.wrapping_sub(base).wrapping_add(MOST_DISTANCE) >= MOST_DISTANCE.wrapping_mul(2)
     }
 
@@ -237,13 +237,13 @@ impl Lane {
     }
 
     fn since_base(&self, now: u64) -> u64 {
-        now.saturating_sub(self.base_clock.load(Relaxed)) / 1_000_000
+        now.saturating_sub(self.base_clock.load()) / 1_000_000
     }
 
     /// Writes a declaration: its record and the records of its text, under consecutive numbers. Gives the first.
     pub(crate) fn declare(&self, event: Event, text: &[u8]) -> u64 {
         let pieces = text.len().div_ceil(heapwire_format::TEXT_CHUNK) as u64;
-        self.declaring.store(sequence::roughly().max(1), Relaxed); // a lower bound is enough
+        self.declaring.store(sequence::roughly().max(1)); // a lower bound is enough
         let number = sequence::take(pieces.wrapping_add(1));
         let time = self.last_time();
         flush::append_numbered(
@@ -268,7 +268,7 @@ impl Lane {
             };
             flush::append_numbered(self, event, next, time);
         }
-        self.declaring.store(0, Relaxed);
+        self.declaring.store(0);
         number
     }
 

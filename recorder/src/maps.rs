@@ -10,7 +10,7 @@ pub(crate) struct Module {
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// Device and inode, mixed: tells files apart that are mapped at the same address one after the other.
-    pub(crate) identity: u64,
+    pub(crate) identity: usize,
     is_executable: bool,
     last_offset: u64,
 }
@@ -22,7 +22,7 @@ struct Mapping<'l> {
     end: usize,
     is_executable: bool,
     offset: u64,
-    identity: u64,
+    identity: usize,
     path: &'l [u8],
 }
 
@@ -113,12 +113,17 @@ fn parse(line: &[u8]) -> Option<Mapping<'_>> {
     let mut device = fields.next()?.splitn(2, |byte| *byte == b':');
     let device = hex(device.next()?)?.wrapping_shl(20) ^ hex(device.next()?)?;
     let inode = decimal(fields.next()?)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a mixture, whose low half is one as well"
+    )]
+    let identity = (inode.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ device) as usize;
     Some(Mapping {
         start: usize::try_from(start).ok()?,
         end: usize::try_from(end).ok()?,
         is_executable: access.get(2) == Some(&b'x'),
         offset,
-        identity: inode.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ device,
+        identity,
         path: fields.next().unwrap_or_default().trim_ascii_start(),
     })
 }

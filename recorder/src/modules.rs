@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::{elf, image, sys};
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
+use core::sync::atomic::{AtomicU32, AtomicUsize, fence};
 use heapwire_format::Op;
 
 /// Most modules that are known at one time; the rest have no module base.
@@ -26,7 +26,7 @@ const SCRATCH: usize = 20 * 1024;
 struct Known {
     start: AtomicUsize,
     end: AtomicUsize,
-    identity: AtomicU64,
+    identity: AtomicUsize,
     /// Not 0 if it was there when the program image began: it is never unloaded.
     is_permanent: AtomicU32,
     /// Mark and sweep of a refill.

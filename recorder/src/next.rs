@@ -115,7 +115,15 @@ pub(crate) fn look_up_all() {
     CALLOC_CALLS_NOTHING.store(u32::from(calls_nothing), Relaxed);
     // The kernel's own, in the library that it maps into every process: the program may have a `clock_gettime` of its
     // own, which must not be called from inside `malloc`.
-    const CLOCK: &Name = b"__vdso_clock_gettime\0";
+    const CLOCK: &Name = if cfg!(any(
+        target_arch = "aarch64",
+        target_arch = "powerpc",
+        target_arch = "s390x"
+    )) {
+        b"__kernel_clock_gettime\0"
+    } else {
+        b"__vdso_clock_gettime\0"
+    };
     let mut all = entries(first_entry());
     if let Some(found) = all.find_map(|(_, entry)| Tables::of(&entry)?.find(CLOCK)) {
         clock::use_kernels(found.address);
@@ -292,6 +300,7 @@ struct Tables {
 }
 
 /// `Elf64_Sym` in <elf.h>.
+#[cfg(target_pointer_width = "64")]
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Symbol {
@@ -302,6 +311,25 @@ struct Symbol {
     value: usize,
     size: usize,
 }
+
+/// `Elf32_Sym`.
+#[cfg(target_pointer_width = "32")]
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    value: usize,
+    size: usize,
+    info: u8,
+    other: u8,
+    section: u16,
+}
+
+/// A word of the older hash table; wider on this machine than on all others.
+#[cfg(target_arch = "s390x")]
+type HashWord = u64;
+#[cfg(not(target_arch = "s390x"))]
+type HashWord = u32;
 
 impl Tables {
     fn of(entry: &Entry) -> Option<Self> {
@@ -391,12 +419,17 @@ impl Tables {
     }
 
     fn find_sysv(&self, name: &Name) -> Option<Found> {
-        // SAFETY: the table starts with two 32-bit words (System V ABI).
-        let [buckets, chains]: [u32; 2] = unsafe { peek(self.hash) };
-        let start = self.hash.wrapping_add(8);
-        let bucket_at = place(start, sysv_hash(name).checked_rem(buckets)?, 4);
-        // SAFETY: there are `buckets` buckets.
-        let mut index: u32 = unsafe { peek(bucket_at) };
+        const WORD: usize = size_of::<HashWord>();
+        let index_at = |at: usize| {
+            // SAFETY: the callers pass places in the table.
+            let word: HashWord = unsafe { peek(at) };
+            narrow(word)
+        };
+        // The table starts with the numbers of buckets and chains (System V ABI); that many words follow.
+        let (buckets, chains) = (index_at(self.hash), index_at(place(self.hash, 1, WORD)));
+        let start = place(self.hash, 2, WORD);
+        let bucket_at = place(start, sysv_hash(name).checked_rem(buckets)?, WORD);
+        let mut index = index_at(bucket_at);
         let mut hidden = None;
         for _ in 0..chains {
             if index == 0 || index >= chains {
@@ -408,9 +441,7 @@ impl Tables {
                 }
                 hidden = Some(found);
             }
-            let at = place(start, buckets.wrapping_add(index), 4);
-            // SAFETY: there are `chains` chain words behind the buckets, and `index` is less.
-            index = unsafe { peek(at) };
+            index = index_at(place(start, buckets.wrapping_add(index), WORD));
         }
         hidden
     }
@@ -452,6 +483,10 @@ impl Tables {
         let version: u16 = unsafe { peek(place(self.versions, index, 2)) };
         version & 0x8000 != 0
     }
+}
+
+fn narrow(word: impl TryInto<u32>) -> u32 {
+    word.try_into().unwrap_or(u32::MAX)
 }
 
 /// Address of entry `index` of a table of entries of `width` bytes.

@@ -8,10 +8,10 @@ use crate::config::{CONFIG, Config, Target};
 use crate::image::Image;
 use crate::lane::Lane;
 use crate::ring::{Slot, Span, slot};
-use crate::sync::{Acquire, Relaxed};
+use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
 use crate::{flush, path};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
     Crc32, FRAME_MAGIC, FrameKind, Header, Record, SumKind, TRAILER_SIZE, trailer,
 };
@@ -40,15 +40,15 @@ pub(crate) enum Kind {
 pub(crate) struct Output {
     kind: AtomicU32,
     fd: AtomicI32,
-    device: AtomicU64,
-    inode: AtomicU64,
+    device: Wide,
+    inode: Wide,
 }
 
 pub(crate) static OUTPUT: Output = Output {
     kind: AtomicU32::new(0),
     fd: AtomicI32::new(-1),
-    device: AtomicU64::new(0),
-    inode: AtomicU64::new(0),
+    device: Wide::zero(),
+    inode: Wide::zero(),
 };
 
 /// Records in a frame that one write to a pipe takes whole, with room left in the page for the frame of the last record: the
@@ -102,8 +102,8 @@ impl Output {
     fn keep(&self, fd: i32, kind: Kind) {
         let Ok(status) = sys::fstat(fd) else { return };
         self.fd.store(fd, Relaxed);
-        self.device.store(status.device, Relaxed);
-        self.inode.store(status.inode, Relaxed);
+        self.device.store(status.device);
+        self.inode.store(status.inode);
         self.kind.store(kind as u32, Relaxed);
     }
 
@@ -115,8 +115,7 @@ impl Output {
     /// Whether the descriptor is still the file that was opened; its status then.
     pub(crate) fn check(&self) -> Option<sys::Status> {
         let status = sys::fstat(self.fd()).ok()?;
-        let is_ours =
-            status.device == self.device.load(Relaxed) && status.inode == self.inode.load(Relaxed);
+        let is_ours = status.device == self.device.load() && status.inode == self.inode.load();
         is_ours.then_some(status)
     }
 
@@ -131,7 +130,7 @@ impl Output {
         let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
         let fd = to_high_number(sys::open(path, flags, 0).ok()?);
         let status = sys::fstat(fd).ok()?;
-        if status.device != self.device.load(Relaxed) || status.inode != self.inode.load(Relaxed) {
+        if status.device != self.device.load() || status.inode != self.inode.load() {
             sys::close(fd);
             return None;
         }
@@ -219,7 +218,7 @@ fn open_writing(path: &[u8], flags: i32) -> Result<i32, Errno> {
 /// Whether the file begins as a trace does. One that we may not read is not.
 fn is_trace(fd: i32) -> bool {
     let mut magic = [0; FRAME_MAGIC.len()];
-    sys::pread(fd, &mut magic, 0) == Ok(magic.len()) && magic == FRAME_MAGIC
+    sys::read_start(fd, &mut magic) == Ok(magic.len()) && magic == FRAME_MAGIC
 }
 
 /// Moves a descriptor to a number that the program is not likely to look at.
@@ -254,7 +253,7 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> O
         return None;
     }
     // Before the size: another thread may append lanes in between, and the file is no shorter for it.
-    let floor = image.file_floor.load(Acquire); // pairs with `map_in_file`, which has written them
+    let floor = image.file_floor.load(); // stored by `map_in_file`, which has written them
     let Some(status) = OUTPUT.check().or_else(|| OUTPUT.recover(image)) else {
         image.give_up();
         return None;
@@ -329,7 +328,7 @@ impl Cut {
 }
 
 fn header(image: &Image, lane: &Lane, slots: &[Slot], span: Span, kind: Kind) -> Header {
-    let base = lane.base_number.load(Relaxed);
+    let base = lane.base_number.load();
     let records = (0..span.count).filter_map(|step| slot(slots, span.from.wrapping_add(step)));
     let first = records
         .map(|slot| Record::from_words([slot.head(), 0, 0, 0, 0]))
@@ -352,7 +351,7 @@ fn header(image: &Image, lane: &Lane, slots: &[Slot], span: Span, kind: Kind) ->
         tid: lane.tid.load(Relaxed),
         payload_sum: if sums { sum(slots, span) } else { 0 },
         first,
-        clock: lane.base_clock.load(Relaxed),
+        clock: lane.base_clock.load(),
         settled: if kind == Kind::File {
             0
         } else {
@@ -445,23 +444,22 @@ fn write_pipe(image: &Image, frame: &[libc::iovec], mask: SignalSet) -> bool {
 /// A signal that our own write may cause. All signals are blocked, so it can only wait; it is taken away unless the
 /// program had one waiting itself.
 pub(crate) struct Caused {
-    set: SignalSet,
+    signal: i32,
     was_pending: bool,
 }
 
 impl Caused {
     pub(crate) fn new(signal: i32, mask: SignalSet) -> Self {
-        let set = 1u64.wrapping_shl(signal.wrapping_sub(1).cast_unsigned());
         // One can only have been waiting if the program blocks it.
         Self {
-            set,
-            was_pending: mask & set != 0 && sys::pending_signals() & set != 0,
+            signal,
+            was_pending: mask.has(signal) && sys::pending_signals().has(signal),
         }
     }
 
     pub(crate) fn take_away(&self) {
         if !self.was_pending {
-            sys::take_signal(self.set);
+            sys::take_signal(SignalSet::of(self.signal));
         }
     }
 }

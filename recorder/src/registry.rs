@@ -7,7 +7,7 @@ use crate::image::{Image, LANES};
 use crate::lane::Lane;
 use crate::output::{Caused, Kind, OUTPUT};
 use crate::ring::Slot;
-use crate::sync::{AtomicU64, Relaxed};
+use crate::sync::{FileWord, Relaxed};
 use crate::sys::{self, Errno};
 use crate::{clock, path};
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -106,16 +106,13 @@ impl Registry {
             return;
         }
         let table =
-            core::ptr::with_exposed_provenance::<[AtomicU64; 8]>(first.address.load(Relaxed));
+            core::ptr::with_exposed_provenance::<[FileWord; 8]>(first.address.load(Relaxed));
         // SAFETY: the table of a chunk of ours, which stays mapped, aligned to a page.
         let [_, _, _, sizes, holes, number, ..] = unsafe { &*table };
-        // Relaxed: the file is read by others only when we are gone.
-        sizes.store(
-            (LaneHeader::SIZE as u64 | u64::from(lost) << 32).to_le(),
-            Relaxed,
-        );
-        holes.store(u64::from(void).to_le(), Relaxed);
-        number.store(taken.to_le(), Relaxed);
+        // Nothing is published: the file is read by others only when we are gone.
+        sizes.store(LaneHeader::SIZE as u64 | u64::from(lost) << 32);
+        holes.store(u64::from(void));
+        number.store(taken);
     }
 
     /// Puts private memory in the place of all chunks in the file.
@@ -237,7 +234,7 @@ fn add_chunk(image: &'static Image, mask: sys::SignalSet) -> Option<()> {
         image.lane(first.wrapping_add(step) as usize)?.furnish(
             core::ptr::with_exposed_provenance_mut::<Slot>(slots),
             shape.slots,
-            core::ptr::with_exposed_provenance_mut::<[AtomicU64; 8]>(header),
+            core::ptr::with_exposed_provenance_mut::<[FileWord; 8]>(header),
         );
     }
     registry
@@ -276,7 +273,8 @@ fn map_in_file(image: &Image, place: &Place, shape: Shape, mask: sys::SignalSet)
     let (table, floor) = table?;
     place.address.store(table, Relaxed);
     place.length.store(shape.bytes(), Relaxed);
-    image.file_floor.fetch_max(floor, Release); // pairs with `try_write_frame`
+    // Only one thread registers at a time. `try_write_frame` reads it.
+    image.file_floor.store(image.file_floor.load().max(floor));
     Some(table)
 }
 

@@ -16,7 +16,12 @@ struct Relocation {
 }
 
 /// Applies all relocations that refer to this library alone.
+///
+/// Where doing it twice would do harm, compiled code needs none of them before the linker has made them.
 pub(crate) fn relocate_early() {
+    let Some(relative) = arch::RELATIVE else {
+        return;
+    };
     const TABLE: usize = 7;
     const TABLE_SIZE: usize = 8;
     let base = arch::own_base();
@@ -45,7 +50,7 @@ pub(crate) fn relocate_early() {
     while at < end {
         // SAFETY: our relocation table has `size` bytes of whole entries.
         let entry = unsafe { core::ptr::with_exposed_provenance::<Relocation>(at).read() };
-        if entry.kind == arch::RELATIVE {
+        if entry.kind == relative {
             let place =
                 core::ptr::with_exposed_provenance_mut::<usize>(base.wrapping_add(entry.place));
             // SAFETY: the linker that made this library says that an address belongs here; the memory is

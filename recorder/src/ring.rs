@@ -10,14 +10,14 @@
 #![forbid(unsafe_code)]
 
 use crate::arch;
-use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release};
+use crate::sync::{Acquire, AtomicU32, FileWord, Relaxed, Release};
 
 /// Words of a slot: those of a record.
 pub(crate) const WORDS: usize = heapwire_format::Record::WORDS;
 
-/// Room for one record, in little-endian words.
+/// Room for one record.
 #[repr(C)]
-pub(crate) struct Slot([AtomicU64; WORDS]);
+pub(crate) struct Slot([FileWord; WORDS]);
 
 const _: () = assert!(size_of::<Slot>() == heapwire_format::Record::SIZE || cfg!(loom));
 
@@ -43,7 +43,7 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn head(&self) -> u64 {
         let [head, ..] = &self.0;
-        u64::from_le(head.load(Acquire)) // pairs with the Release in `commit`
+        head.see() // pairs with `commit`
     }
 
     /// The record's bytes, for a sum over them. With the lock.
@@ -51,7 +51,7 @@ impl Slot {
     pub(crate) fn bytes(&self) -> [u8; heapwire_format::Record::SIZE] {
         let mut bytes = [0; heapwire_format::Record::SIZE];
         for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
-            *to = word.load(Relaxed).to_ne_bytes(); // committed: ordered by the Acquire in `head`
+            *to = word.load().to_le_bytes(); // committed: ordered by `head`
         }
         bytes
     }
@@ -61,27 +61,27 @@ impl Slot {
     pub(crate) fn commit(&self, [first, ptr, size, pc, base]: [u64; WORDS]) {
         // One by one: a loop over them stays a loop where the compiler cares for size.
         let Self([head, to_ptr, to_size, to_pc, to_base]) = self;
-        to_ptr.store(ptr.to_le(), Relaxed); // as the others: published by the head word
-        to_size.store(size.to_le(), Relaxed);
-        to_pc.store(pc.to_le(), Relaxed);
-        to_base.store(base.to_le(), Relaxed);
-        head.store(first.to_le(), Release); // pairs with the Acquire in `head`
+        to_ptr.store(ptr); // as the others: published by the head word
+        to_size.store(size);
+        to_pc.store(pc);
+        to_base.store(base);
+        head.publish(first); // pairs with `head`
     }
 
     fn clear(&self) {
         let [head, ..] = &self.0;
-        head.store(0, Relaxed); // published by the tail, see `Ring::release`
+        head.store(0); // published by the tail, see `Ring::release`
     }
 }
 
 #[cfg(test)]
 impl Slot {
     pub(crate) fn new() -> Self {
-        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+        Self(core::array::from_fn(|_| FileWord::new()))
     }
 
     pub(crate) fn words(&self) -> [u64; WORDS] {
-        core::array::from_fn(|at| u64::from_le(self.0[at].load(Relaxed)))
+        core::array::from_fn(|at| self.0[at].load())
     }
 }
 

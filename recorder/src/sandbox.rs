@@ -8,20 +8,21 @@ use crate::function::Function;
 use crate::image::Image;
 use crate::output::OUTPUT;
 use crate::sys;
+use libc::c_long;
 
 /// Without these nothing can be written.
-const NEEDED: [i64; 3] = [libc::SYS_fstat, libc::SYS_rt_sigprocmask, libc::SYS_writev];
+const NEEDED: [c_long; 3] = [sys::call::FSTAT, libc::SYS_rt_sigprocmask, libc::SYS_writev];
 
 /// What else the recorder may call once it has started; it knows what to do where these fail.
-const USED: [i64; 21] = [
+const USED: [c_long; 21] = [
     libc::SYS_clock_gettime,
     libc::SYS_close,
     libc::SYS_fcntl,
-    libc::SYS_fstatfs,
+    sys::call::FSTATFS,
     libc::SYS_getpid,
     libc::SYS_gettid,
-    libc::SYS_lseek,
-    libc::SYS_mmap,
+    sys::call::LSEEK,
+    sys::call::MMAP,
     libc::SYS_munmap,
     libc::SYS_openat,
     libc::SYS_ppoll,
@@ -36,6 +37,13 @@ const USED: [i64; 21] = [
     libc::SYS_sendmsg,
     libc::SYS_tgkill,
 ];
+
+/// Where a filter finds the low half of a call's first argument.
+const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "little") {
+    16
+} else {
+    20
+};
 
 /// Bytes of one instruction, `struct sock_filter` in <linux/filter.h>.
 const INSTRUCTION: usize = 8;
@@ -80,7 +88,7 @@ fn by_prctl([option, mode, filter, _]: [usize; 4]) -> Option<Wish> {
 
 fn by_syscall([number, rest @ ..]: [usize; 4]) -> Option<Wish> {
     let [first, second, third] = rest;
-    match (i64::try_from(number), first) {
+    match (c_long::try_from(number), first) {
         (Ok(libc::SYS_prctl), _) => by_prctl([first, second, third, 0]),
         (Ok(libc::SYS_seccomp), 0) => Some(Wish::Strict),
         (Ok(libc::SYS_seccomp), 1) => Some(Wish::Filter(third)),
@@ -90,7 +98,7 @@ fn by_syscall([number, rest @ ..]: [usize; 4]) -> Option<Wish> {
 
 /// Whether a filter would end the process for any of our calls; `None` if that cannot be found out.
 fn is_deadly(image: &Image, description: usize) -> Option<bool> {
-    let mut fields = [0; 16];
+    let mut fields = [0; size_of::<[usize; 2]>()];
     if sys::copy_own_memory(description, &mut fields) != Ok(fields.len()) {
         return Some(false); // the kernel will refuse it
     }
@@ -104,12 +112,13 @@ fn is_deadly(image: &Image, description: usize) -> Option<bool> {
         return Some(false);
     }
     let (program, _) = program.as_chunks();
-    let lives = |calls: &[i64], can_fail| calls.iter().all(|call| lets(program, *call, can_fail));
+    let lives =
+        |calls: &[c_long], can_fail| calls.iter().all(|call| lets(program, *call, can_fail));
     Some(!(lives(&NEEDED, false) && lives(&USED, true)))
 }
 
 /// Whether the filter lets a call be made, or at least fail.
-fn lets(program: &[[u8; INSTRUCTION]], call: i64, can_fail: bool) -> bool {
+fn lets(program: &[[u8; INSTRUCTION]], call: c_long, can_fail: bool) -> bool {
     const ALLOW: u32 = 0x7FFF;
     const LOG: u32 = 0x7FFC;
     const TRACE: u32 = 0x7FF0;
@@ -123,7 +132,7 @@ fn lets(program: &[[u8; INSTRUCTION]], call: i64, can_fail: bool) -> bool {
 
 /// Runs a filter on a call whose first argument is our descriptor. `None`: it does what filters usually do not.
 #[inline(never)]
-fn run(program: &[[u8; INSTRUCTION]], call: i64) -> Option<u32> {
+fn run(program: &[[u8; INSTRUCTION]], call: c_long) -> Option<u32> {
     let mut a = 0;
     let mut left = program;
     // Jumps lead forward only, so each turn takes at least one instruction.
@@ -135,7 +144,7 @@ fn run(program: &[[u8; INSTRUCTION]], call: i64) -> Option<u32> {
                 a = match k {
                     0 => u32::try_from(call).ok()?,
                     4 => SECCOMP_ARCH,
-                    16 => OUTPUT.fd().cast_unsigned(),
+                    FIRST_ARGUMENT => OUTPUT.fd().cast_unsigned(),
                     _ => 0,
                 };
                 left = rest;

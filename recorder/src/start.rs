@@ -109,6 +109,13 @@ fn push_exe(text: &mut Text<'_>, buffer: &mut [u8]) {
     }
 }
 
+/// What blocks are aligned to: what the widest type needs, and two words at least.
+const MALLOC_ALIGNMENT: usize = if align_of::<u128>() > size_of::<[usize; 2]>() {
+    align_of::<u128>()
+} else {
+    size_of::<[usize; 2]>()
+};
+
 /// What of the target the reader must know.
 fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
     text.number_entry(b"machine", arch::E_MACHINE);
@@ -121,8 +128,11 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
             b"big"
         },
     );
-    text.number_entry(b"page", auxiliary::value(libc::AT_PAGESZ).unwrap_or(4096));
-    text.number_entry(b"align", size_of::<[usize; 2]>() as u64);
+    text.number_entry(
+        b"page",
+        auxiliary::value(libc::AT_PAGESZ).unwrap_or(4096) as u64,
+    );
+    text.number_entry(b"align", MALLOC_ALIGNMENT as u64);
     let mut release = [0; 65];
     sys::kernel_release(&mut release);
     let length = release.iter().position(|byte| *byte == 0).unwrap_or(0);

@@ -10,6 +10,7 @@ pub(crate) struct Errno(pub(crate) i32);
 impl Errno {
     pub(crate) const AGAIN: Self = Self(libc::EAGAIN);
     pub(crate) const INTR: Self = Self(libc::EINTR);
+    pub(crate) const NOSYS: Self = Self(libc::ENOSYS);
     pub(crate) const NXIO: Self = Self(libc::ENXIO);
     pub(crate) const PIPE: Self = Self(libc::EPIPE);
     pub(crate) const SRCH: Self = Self(libc::ESRCH);
@@ -18,8 +19,80 @@ impl Errno {
 
 type Result<T> = core::result::Result<T, Errno>;
 
-/// A set of signals as the kernel has it: bit `n - 1` for signal `n`.
-pub(crate) type SignalSet = u64;
+/// A set of signals as the kernel has it: bit `n - 1` for signal `n`, by words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct SignalSet([usize; arch::SIGNALS.div_ceil(usize::BITS) as usize]);
+
+impl SignalSet {
+    pub(crate) const ALL: Self = Self([usize::MAX; arch::SIGNALS.div_ceil(usize::BITS) as usize]);
+
+    /// The set of one signal.
+    pub(crate) fn of(signal: i32) -> Self {
+        let mut set = Self::default();
+        let (word, bit) = Self::place(signal);
+        if let Some(word) = set.0.get_mut(word) {
+            *word = bit;
+        }
+        set
+    }
+
+    pub(crate) fn without(mut self, signal: i32) -> Self {
+        let (word, bit) = Self::place(signal);
+        if let Some(word) = self.0.get_mut(word) {
+            *word &= !bit;
+        }
+        self
+    }
+
+    pub(crate) fn has(&self, signal: i32) -> bool {
+        let (word, bit) = Self::place(signal);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    fn place(signal: i32) -> (usize, usize) {
+        let at = signal.wrapping_sub(1).cast_unsigned();
+        let (word, bit) = (at.wrapping_shr(usize::BITS.ilog2()), at);
+        (word as usize, 1usize.wrapping_shl(bit)) // wraps at the width of the word
+    }
+}
+
+/// Seconds and nanoseconds as the kernel's older calls have them: two words.
+type Time = [usize; 2];
+
+fn time_of(milliseconds: u64) -> Time {
+    let nanoseconds = (milliseconds % 1000).wrapping_mul(1_000_000);
+    [word(milliseconds / 1000), word(nanoseconds)]
+}
+
+fn nanoseconds([seconds, nanoseconds]: Time) -> u64 {
+    (seconds as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(nanoseconds as u64)
+}
+
+/// Calls that have another number, and other arguments, where words have 32 bits.
+#[cfg(target_pointer_width = "64")]
+pub(crate) mod call {
+    use libc::c_long;
+    pub(crate) const FSTAT: c_long = libc::SYS_fstat;
+    pub(crate) const FSTATFS: c_long = libc::SYS_fstatfs;
+    pub(crate) const LSEEK: c_long = libc::SYS_lseek;
+    pub(crate) const MMAP: c_long = libc::SYS_mmap;
+}
+#[cfg(target_pointer_width = "32")]
+pub(crate) mod call {
+    use libc::c_long;
+    pub(crate) const FSTAT: c_long = libc::SYS_fstat64;
+    pub(crate) const FSTATFS: c_long = libc::SYS_fstatfs64;
+    pub(crate) const LSEEK: c_long = libc::SYS__llseek;
+    pub(crate) const MMAP: c_long = libc::SYS_mmap2;
+}
+
+/// A number of a type that differs between machines, and is never negative.
+fn unsigned(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(0)
+}
 
 /// What of `fstat` matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +111,13 @@ impl Status {
 
 /// Makes a system call with scalar arguments only.
 fn scalar(number: libc::c_long, args: [usize; 6]) -> Result<usize> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the kernel's numbers are small"
+    )]
+    let number = number.cast_unsigned() as usize;
     // SAFETY: every caller below passes numbers, or pointers that it answers for.
-    check(unsafe { arch::syscall(word(number.cast_unsigned()), args) })
+    check(unsafe { arch::syscall(number, args) })
 }
 
 fn check(result: isize) -> Result<usize> {
@@ -131,15 +209,10 @@ pub(crate) fn read(fd: i32, into: &mut [u8]) -> Result<usize> {
     }
 }
 
-pub(crate) fn pread(fd: i32, into: &mut [u8], at: u64) -> Result<usize> {
-    let args = [
-        fd_arg(fd),
-        into.as_mut_ptr() as usize,
-        into.len(),
-        word(at),
-        0,
-        0,
-    ];
+/// Reads the start of the file, wherever its position is.
+pub(crate) fn read_start(fd: i32, into: &mut [u8]) -> Result<usize> {
+    // Where an offset takes two words, there may be an empty one before them: all of them are 0.
+    let args = [fd_arg(fd), into.as_mut_ptr() as usize, into.len(), 0, 0, 0];
     scalar(libc::SYS_pread64, args)
 }
 
@@ -170,36 +243,54 @@ pub(crate) fn send(fd: i32, pieces: &mut [libc::iovec]) -> Result<usize> {
 }
 
 pub(crate) fn fstat(fd: i32) -> Result<Status> {
-    let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let mut status = core::mem::MaybeUninit::<libc::stat64>::zeroed();
     scalar(
-        libc::SYS_fstat,
+        call::FSTAT,
         [fd_arg(fd), status.as_mut_ptr() as usize, 0, 0, 0, 0],
     )?;
-    // SAFETY: all zero is a valid `stat`, and the kernel has filled it in.
+    // SAFETY: all zero is a valid `stat64`, and the kernel has filled it in.
     let status = unsafe { status.assume_init() };
     Ok(Status {
-        device: status.st_dev,
-        inode: status.st_ino,
+        device: unsigned(status.st_dev),
+        inode: unsigned(status.st_ino),
         mode: status.st_mode,
-        size: status.st_size.cast_unsigned(),
+        size: unsigned(status.st_size),
     })
 }
 
 /// Magic number of the file system that `fd` lies on.
 pub(crate) fn file_system(fd: i32) -> Result<u64> {
-    let mut status = core::mem::MaybeUninit::<libc::statfs>::zeroed();
-    scalar(
-        libc::SYS_fstatfs,
-        [fd_arg(fd), status.as_mut_ptr() as usize, 0, 0, 0, 0],
-    )?;
-    // SAFETY: all zero is a valid `statfs`, and the kernel has filled it in.
-    Ok(unsafe { status.assume_init() }.f_type.cast_unsigned())
+    let mut status = core::mem::MaybeUninit::<libc::statfs64>::zeroed();
+    let place = status.as_mut_ptr() as usize;
+    let size = size_of::<libc::statfs64>();
+    let args = match size_of::<usize>() {
+        8 => [fd_arg(fd), place, 0, 0, 0, 0],
+        _ => [fd_arg(fd), size, place, 0, 0, 0],
+    };
+    scalar(call::FSTATFS, args)?;
+    // SAFETY: all zero is a valid `statfs64`, and the kernel has filled it in.
+    let kind = unsafe { status.assume_init() }.f_type;
+    #[expect(
+        clippy::allow_attributes,
+        clippy::cast_sign_loss,
+        clippy::cast_possible_truncation,
+        reason = "the numbers have 32 bits, and each machine its own type for them"
+    )]
+    #[allow(clippy::unnecessary_cast, reason = "see above")]
+    Ok(u64::from(kind as u32))
 }
 
 /// Where the open file description of `fd` stands.
 pub(crate) fn position(fd: i32) -> Result<u64> {
-    let args = [fd_arg(fd), 0, fd_arg(libc::SEEK_CUR), 0, 0, 0];
-    scalar(libc::SYS_lseek, args).map(|at| at as u64)
+    let current = fd_arg(libc::SEEK_CUR);
+    #[cfg(target_pointer_width = "64")]
+    return scalar(call::LSEEK, [fd_arg(fd), 0, current, 0, 0, 0]).map(|at| at as u64);
+    #[cfg(target_pointer_width = "32")]
+    {
+        let mut at = 0u64;
+        let args = [fd_arg(fd), 0, 0, &raw mut at as usize, current, 0];
+        scalar(call::LSEEK, args).map(|_| at)
+    }
 }
 
 /// A duplicate of `fd` with the lowest free number from `from` on, closed at exec.
@@ -216,15 +307,10 @@ pub(crate) fn duplicate(fd: i32, from: i32) -> Result<i32> {
 }
 
 pub(crate) fn is_terminal(fd: i32) -> bool {
+    #[expect(clippy::cast_possible_truncation, reason = "a request has 32 bits")]
+    const TCGETS: usize = libc::TCGETS as usize;
     let mut settings = [0u8; 64]; // larger than the kernel's `termios`
-    let args = [
-        fd_arg(fd),
-        word(libc::TCGETS),
-        settings.as_mut_ptr() as usize,
-        0,
-        0,
-        0,
-    ];
+    let args = [fd_arg(fd), TCGETS, settings.as_mut_ptr() as usize, 0, 0, 0];
     scalar(libc::SYS_ioctl, args).is_ok()
 }
 
@@ -254,8 +340,7 @@ pub(crate) fn wait_writable(fd: i32, milliseconds: u64, mask: SignalSet) -> Resu
         events: libc::POLLOUT,
         revents: 0,
     };
-    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
-    let time = [seconds, rest.wrapping_mul(1_000_000)];
+    let time = time_of(milliseconds);
     let args = [
         &raw mut entry as usize,
         1,
@@ -271,8 +356,7 @@ pub(crate) fn wait_writable(fd: i32, milliseconds: u64, mask: SignalSet) -> Resu
 ///
 /// A file that somebody cuts is a SIGBUS wherever its lanes are read, and one that is blocked then ends the process.
 pub(crate) fn block_signals() -> SignalSet {
-    const BUS: SignalSet = 1 << (libc::SIGBUS - 1);
-    let (all, mut old) = (!BUS, 0);
+    let (all, mut old) = (SignalSet::ALL.without(libc::SIGBUS), SignalSet::default());
     let args = [
         fd_arg(libc::SIG_BLOCK),
         &raw const all as usize,
@@ -300,7 +384,7 @@ pub(crate) fn restore_signals(mask: SignalSet) {
 
 /// Signals that wait for this thread or the process.
 pub(crate) fn pending_signals() -> SignalSet {
-    let mut set = 0;
+    let mut set = SignalSet::default();
     let args = [&raw mut set as usize, size_of::<SignalSet>(), 0, 0, 0, 0];
     let _ = scalar(libc::SYS_rt_sigpending, args);
     set
@@ -308,7 +392,7 @@ pub(crate) fn pending_signals() -> SignalSet {
 
 /// Takes one waiting signal of `set` away, without waiting for one.
 pub(crate) fn take_signal(set: SignalSet) {
-    let none = [0u64; 2];
+    let none: Time = [0; 2];
     let args = [
         &raw const set as usize,
         0,
@@ -324,20 +408,28 @@ pub(crate) fn take_signal(set: SignalSet) {
 pub(crate) fn map_anonymous(length: usize) -> Result<usize> {
     let protection = fd_arg(libc::PROT_READ | libc::PROT_WRITE);
     let flags = fd_arg(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    scalar(
-        libc::SYS_mmap,
-        [0, length, protection, flags, usize::MAX, 0],
-    )
+    map([0, length, protection, flags, usize::MAX], 0)
 }
 
 /// Maps `length` bytes of `fd` from `offset` on, shared with the file.
 pub(crate) fn map_file(fd: i32, offset: u64, length: usize) -> Result<usize> {
     let protection = fd_arg(libc::PROT_READ | libc::PROT_WRITE);
     let flags = fd_arg(libc::MAP_SHARED);
-    scalar(
-        libc::SYS_mmap,
-        [0, length, protection, flags, fd_arg(fd), word(offset)],
-    )
+    map([0, length, protection, flags, fd_arg(fd)], offset)
+}
+
+/// Maps memory; `offset` is a multiple of 4096.
+fn map([address, length, protection, flags, fd]: [usize; 5], offset: u64) -> Result<usize> {
+    let unit = if cfg!(target_pointer_width = "32") {
+        4096
+    } else {
+        1
+    };
+    let offset = word(offset / unit);
+    let args = [address, length, protection, flags, fd, offset];
+    #[cfg(target_arch = "s390x")] // which takes one argument: where the six are
+    let args = [args.as_ptr() as usize, 0, 0, 0, 0, 0];
+    scalar(call::MMAP, args)
 }
 
 /// Puts zeroed private memory in the place of `length` bytes at `address`.
@@ -348,10 +440,7 @@ pub(crate) fn map_file(fd: i32, offset: u64, length: usize) -> Result<usize> {
 pub(crate) unsafe fn replace_by_anonymous(address: usize, length: usize) -> Result<usize> {
     let protection = fd_arg(libc::PROT_READ | libc::PROT_WRITE);
     let flags = fd_arg(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
-    scalar(
-        libc::SYS_mmap,
-        [address, length, protection, flags, usize::MAX, 0],
-    )
+    map([address, length, protection, flags, usize::MAX], 0)
 }
 
 /// Gives a mapping back.
@@ -391,20 +480,60 @@ pub(crate) fn copy_own_memory(address: usize, into: &mut [u8]) -> Result<usize> 
         1,
         0,
     ];
-    scalar(libc::SYS_process_vm_readv, args)
+    match scalar(libc::SYS_process_vm_readv, args) {
+        Err(Errno::NOSYS) => Ok(copy_mapped(address, into)),
+        result => result,
+    }
+}
+
+/// The same on kernels that were built without the call, and in emulators: what the callers ask for was mapped a moment ago.
+fn copy_mapped(address: usize, into: &mut [u8]) -> usize {
+    for (at, to) in into.iter_mut().enumerate() {
+        let from = ptr::with_exposed_provenance::<u8>(address.wrapping_add(at));
+        // SAFETY: nobody can vouch for it here; see above.
+        *to = unsafe { from.read_volatile() };
+    }
+    into.len()
 }
 
 /// Nanoseconds of the clock `id`, by the kernel.
 pub(crate) fn clock(id: i32) -> u64 {
-    let mut time = [0u64; 2];
+    let mut time: Time = [0; 2];
     let _ = scalar(
         libc::SYS_clock_gettime,
         [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0],
     );
-    let [seconds, nanoseconds] = time;
-    seconds
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(nanoseconds)
+    nanoseconds(time)
+}
+
+/// The same by the kernel's function that it maps into every process.
+///
+/// # Safety
+///
+/// `address` is that of the function.
+pub(crate) unsafe fn clock_by(address: usize, id: i32) -> u64 {
+    let mut time: Time = [0; 2];
+    // SAFETY: the kernel's function has this type, with `time_t` and `long` as wide as a word.
+    let real: extern "C" fn(i32, *mut Time) -> i32 = unsafe { core::mem::transmute(address) };
+    real(id, &raw mut time);
+    nanoseconds(time)
+}
+
+/// Nanoseconds since 1970, also where a word ends in 2038.
+pub(crate) fn wall_clock() -> u64 {
+    #[cfg(target_pointer_width = "32")]
+    {
+        let mut time = [0u64; 2];
+        let place = time.as_mut_ptr() as usize;
+        let id = fd_arg(libc::CLOCK_REALTIME);
+        if scalar(arch::CLOCK_GETTIME64, [id, place, 0, 0, 0, 0]).is_ok() {
+            let [seconds, nanoseconds] = time;
+            return seconds
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(nanoseconds & 0xFFFF_FFFF); // the other half may be anything
+        }
+    }
+    clock(libc::CLOCK_REALTIME)
 }
 
 /// Random bits; the clock's where the kernel has none.
@@ -480,30 +609,22 @@ pub(crate) fn kernel_release(into: &mut [u8; 65]) {
 
 /// Sleeps a while.
 pub(crate) fn sleep(milliseconds: u64) {
-    let time = [0, milliseconds.wrapping_mul(1_000_000)];
+    let time = time_of(milliseconds);
     let _ = scalar(libc::SYS_nanosleep, [time.as_ptr() as usize, 0, 0, 0, 0, 0]);
 }
 
 /// Steps of the clock `id` in nanoseconds.
 pub(crate) fn clock_resolution(id: i32) -> u64 {
-    let mut time = [0u64; 2];
+    let mut time: Time = [0; 2];
     let args = [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0];
     let _ = scalar(libc::SYS_clock_getres, args);
-    let [seconds, nanoseconds] = time;
-    seconds
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(nanoseconds)
+    nanoseconds(time)
 }
 
 /// The disposition of `signal`.
 #[cfg(not(test))]
 pub(crate) fn action(signal: i32) -> Result<crate::fatal::Action> {
-    let mut action = crate::fatal::Action {
-        handler: 0,
-        flags: 0,
-        restorer: 0,
-        mask: 0,
-    };
+    let mut action = crate::fatal::Action::default();
     let old = &raw mut action as usize;
     let args = [fd_arg(signal), 0, old, size_of::<SignalSet>(), 0, 0];
     scalar(libc::SYS_rt_sigaction, args).map(|_| action)

@@ -6,6 +6,10 @@ use crate::sync::AtomicU32;
 #[cfg(not(loom))]
 pub(crate) const SECCOMP_ARCH: u32 = 0xC000_003E;
 
+/// Signals that there are.
+#[cfg(not(loom))]
+pub(crate) const SIGNALS: u32 = 64;
+
 /// ELF machine number, for the process declaration.
 pub(crate) const E_MACHINE: u64 = 62;
 
@@ -179,7 +183,7 @@ pub(crate) fn own_base() -> usize {
 
 /// Number of the relocation "base plus addend".
 #[cfg(not(loom))]
-pub(crate) const RELATIVE: usize = 8;
+pub(crate) const RELATIVE: Option<usize> = Some(8);
 
 /// Address of the loader's list for debuggers, where the loader exports it and we are relocated; else 0.
 #[cfg(not(loom))]
@@ -513,10 +517,18 @@ pub(crate) unsafe extern "C" fn pass() {
     )
 }
 
+/// This kernel wants to be told where a handler returns to.
+#[cfg(not(any(loom, test)))]
+pub(crate) fn set_restorer(action: &mut crate::fatal::Action) {
+    const RESTORER: usize = 0x0400_0000;
+    action.flags |= RESTORER;
+    action.restorer = return_from_signal as *const () as usize;
+}
+
 /// Where a handler of ours returns to: the kernel takes the signal's frame away.
 #[cfg(not(any(loom, test)))]
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn return_from_signal() {
+unsafe extern "C" fn return_from_signal() {
     core::arch::naked_asm!("mov eax, 15", "syscall")
 }
 
