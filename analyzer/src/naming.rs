@@ -2,7 +2,7 @@
 //!
 //! Each address is looked up once, however many sites and processes name it.
 
-use crate::address::FileAddress;
+use crate::address::{FileAddress, ReturnAddress};
 use crate::report::{Frame, ModuleCount, Stack, Warning};
 use crate::sites::{Module, ModuleId, Site, SiteId, SiteTable};
 use crate::symbols::{self, Located, Resolved, Source};
@@ -24,6 +24,8 @@ pub(crate) struct File {
     pub(crate) name: symbols::Module,
     /// What it was asked; in order.
     pub(crate) addresses: Vec<FileAddress>,
+    /// Call sites in it whose address in the file is not known.
+    pub(crate) unplaced: usize,
     pub(crate) resolved: Resolved,
 }
 
@@ -65,14 +67,16 @@ impl Names {
         sites: &SiteTable,
         options: &symbols::Options,
     ) -> Self {
+        let (requests, unplaced): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
         let resolved = symbols::resolve(&requests, options);
-        let files = requests.into_iter().zip(resolved);
+        let files = requests.into_iter().zip(unplaced).zip(resolved);
         let mut names = Self {
             stacks: FxHashMap::default(),
             files: files
-                .map(|((name, addresses), resolved)| File {
+                .map(|(((name, addresses), unplaced), resolved)| File {
                     name,
                     addresses,
+                    unplaced,
                     resolved,
                 })
                 .collect(),
@@ -162,7 +166,15 @@ impl Names {
     }
 }
 
-type Request = (symbols::Module, Vec<FileAddress>);
+/// What to ask of a file, and how many sites there are that it cannot be asked about.
+type Request = ((symbols::Module, Vec<FileAddress>), usize);
+
+/// The sites in a module, or in all modules of a file.
+#[derive(Default)]
+struct Calls {
+    addresses: BTreeSet<FileAddress>,
+    unplaced: BTreeSet<ReturnAddress>,
+}
 
 /// What to ask of which file, and the place of each module's file among these.
 type Requests = (Vec<Request>, FxHashMap<ModuleId, usize>);
@@ -173,28 +185,32 @@ fn requests(
     sites: &SiteTable,
     modules: impl IntoIterator<Item = ModuleId>,
 ) -> Requests {
-    let modules = modules.into_iter().map(|id| (id, BTreeSet::new()));
-    let mut of_module: BTreeMap<ModuleId, BTreeSet<FileAddress>> = modules.collect();
+    let modules = modules.into_iter().map(|id| (id, Calls::default()));
+    let mut of_module: BTreeMap<ModuleId, Calls> = modules.collect();
     for site in wanted.iter().flat_map(|id| sites.stack(*id)) {
         if let Some(id) = site.module {
-            let addresses = of_module.entry(id).or_default();
-            addresses.extend(file_address(site, sites.module(id)));
+            let calls = of_module.entry(id).or_default();
+            match file_address(site, sites.module(id)) {
+                Some(address) => calls.addresses.insert(address),
+                None => calls.unplaced.insert(site.call),
+            };
         }
     }
-    let mut of_file: BTreeMap<symbols::Module, (Vec<ModuleId>, BTreeSet<FileAddress>)> =
-        BTreeMap::new();
-    for (id, addresses) in of_module {
+    let mut of_file: BTreeMap<symbols::Module, (Vec<ModuleId>, Calls)> = BTreeMap::new();
+    for (id, calls) in of_module {
         let module = sites.module(id);
         if module.is_named() {
             let (ids, all) = of_file.entry(module.symbols()).or_default();
             ids.push(id);
-            all.extend(addresses);
+            all.addresses.extend(calls.addresses);
+            all.unplaced.extend(calls.unplaced);
         }
     }
     let mut requests = Vec::new();
     let mut file_of = FxHashMap::default();
-    for (file, (name, (ids, addresses))) in of_file.into_iter().enumerate() {
-        requests.push((name, addresses.into_iter().collect()));
+    for (file, (name, (ids, calls))) in of_file.into_iter().enumerate() {
+        let addresses = calls.addresses.into_iter().collect();
+        requests.push(((name, addresses), calls.unplaced.len()));
         file_of.extend(ids.into_iter().map(|id| (id, file)));
     }
     (requests, file_of)

@@ -12,10 +12,12 @@ mod drop_in;
 mod filters;
 #[cfg(target_arch = "x86_64")]
 mod keep;
+mod lines;
 mod logs;
 mod memory;
 mod newer;
 mod packed;
+mod places;
 mod processes;
 mod samples;
 mod symbols;

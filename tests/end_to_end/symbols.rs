@@ -1,6 +1,6 @@
 //! Names and lines of recorded programs: however they are laid out, and wherever their debug information is.
 
-use heapwire_tests::run::{Run, command, json, list, number, prose, record, run};
+use heapwire_tests::run::{Run, command, is_installed, json, list, number, prose, record, run};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
@@ -55,13 +55,13 @@ impl Made {
 }
 
 /// Runs the words of `line` in `folder`.
-fn tool(folder: &Path, line: &str) {
+pub(crate) fn tool(folder: &Path, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let run = Run::of(Command::new(words[0]).args(&words[1..]).current_dir(folder));
     assert_eq!(run.status, 0, "{line}: {}", run.stderr);
 }
 
-fn report(trace: &Path, options: &[&str]) -> Value {
+pub(crate) fn report(trace: &Path, options: &[&str]) -> Value {
     json(&Run::of(
         command()
             .args(["report", "--format", "json"])
@@ -80,7 +80,7 @@ fn leaking(report: &Value) -> &Value {
 }
 
 /// Function and line of that frame.
-fn place(report: &Value) -> (Option<&str>, Option<u64>) {
+pub(crate) fn place(report: &Value) -> (Option<&str>, Option<u64>) {
     let frame = leaking(report);
     (frame["function"].as_str(), frame["line"].as_u64())
 }
@@ -108,12 +108,7 @@ fn every_layout_has_its_lines() {
         "-no-pie -Wl,-z,max-page-size=0x200000".to_owned(),
     ];
     for linker in ["bfd", "gold", "lld", "mold"] {
-        if linker != "bfd" && Command::new(format!("ld.{linker}")).output().is_err() {
-            println!("skipped: the linker {linker} is not installed");
-            assert!(
-                std::env::var_os("HEAPWIRE_SKIP_NO_TEST").is_none(),
-                "{linker}"
-            );
+        if !is_installed(&format!("ld.{linker}")) {
             continue;
         }
         for kind in ["-pie -fPIE", "-no-pie"] {

@@ -126,6 +126,23 @@ pub fn on(words: &[&str], path: &Path) -> Run {
     Run::of(command().args(words).arg(path))
 }
 
+/// Whether `program` can be run; a test without it says that it was skipped.
+///
+/// # Panics
+///
+/// Where it cannot, and `HEAPWIRE_SKIP_NO_TEST` is set.
+#[must_use]
+#[expect(clippy::print_stdout, reason = "a test that was skipped says so")]
+pub fn is_installed(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        println!("skipped: {program} is not installed");
+        let may_skip = std::env::var_os("HEAPWIRE_SKIP_NO_TEST").is_none();
+        assert!(may_skip, "{program} is needed");
+    }
+    is_there
+}
+
 /// The command `heapwire` in an environment that says nothing of recording.
 #[must_use]
 pub fn command() -> Command {

@@ -266,6 +266,6 @@ mod tests {
             panic!("no report");
         };
         let pairs = [("/build", "/src"), ("/x", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-        assert_eq!(report.reporting.map, pairs);
+        assert_eq!(report.reporting.places.map, pairs);
     }
 }

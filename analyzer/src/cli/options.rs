@@ -1,5 +1,6 @@
 //! Options that several verbs share.
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -41,9 +42,6 @@ pub(crate) struct Reporting {
     pub(crate) depth: NonZeroUsize,
     #[command(flatten)]
     pub(crate) places: Places,
-    /// Show source files below OLD as below NEW; can be given more than once
-    #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
-    pub(crate) map: Vec<(String, String)>,
     /// Show C++ and Rust names as the linker sees them
     #[arg(long)]
     pub(crate) no_demangle: bool,
@@ -53,14 +51,17 @@ pub(crate) struct Reporting {
 #[derive(Args, Debug)]
 pub(crate) struct Places {
     /// Folder that holds the file system of the traced machine
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(folder))]
     pub(crate) sysroot: Option<PathBuf>,
     /// Look for debug files here as well; can be given more than once
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(folder))]
     pub(crate) debug_dir: Vec<PathBuf>,
     /// The program's file, where a log of glibc's mtrace names it otherwise
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
     pub(crate) exe: Option<PathBuf>,
+    /// Show source files below OLD as below NEW; can be given more than once
+    #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
+    pub(crate) map: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -82,6 +83,24 @@ pub(crate) enum OnFull {
     Block,
     /// Drop records and count them
     Drop,
+}
+
+/// A folder that is there: symbols that are looked for nowhere would only be missing.
+fn folder(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match (path.is_dir(), path.exists()) {
+        (true, _) => Ok(path),
+        (false, true) => Err("it is not a folder"),
+        (false, false) => Err("there is no such folder"),
+    }
+}
+
+/// A file that is there.
+fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match (path.is_file(), path.exists()) {
+        (true, _) => Ok(path),
+        (false, true) => Err("it is not a file"),
+        (false, false) => Err("there is no such file"),
+    }
 }
 
 fn mapping(text: &str) -> Result<(String, String), String> {

@@ -3,7 +3,7 @@
 use super::warnings;
 use crate::images::Images;
 use crate::naming::{File, Names, hex};
-use crate::report::{ModuleList, ModuleSymbols, SymbolFile};
+use crate::report::{ModuleList, ModuleSymbols, SymbolFile, Tried};
 use crate::symbols::{Located, Rule, Source};
 use crate::trace::Trace;
 
@@ -40,10 +40,18 @@ fn module(file: &File) -> ModuleSymbols {
                 rule: rule(used.rule),
             })
             .collect(),
-        sites: file.addresses.len() as u64,
+        sites: (file.addresses.len() + file.unplaced) as u64,
         named: count(|frame| frame.function.is_some()),
         with_lines: count(|frame| frame.line.is_some()),
         missing: file.missing(),
+        tried: resolved
+            .tried
+            .iter()
+            .map(|place| Tried {
+                path: place.path.to_string_lossy().into_owned(),
+                why: place.why.clone(),
+            })
+            .collect(),
     }
 }
 

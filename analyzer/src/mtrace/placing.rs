@@ -64,9 +64,9 @@ pub(super) fn placed(seen: &Seen, is_old: Option<bool>, options: &symbols::Optio
     let mut found = layout(file.clone());
     module.file = file;
     if let (None, Some(exe), false) = (&found, exe, is_library(&seen.path)) {
-        // A program may call itself anything.
+        // A program may call itself anything. Where the file is of no use, looking for symbols in it says why.
         found = layout(Some(exe.clone()));
-        module.file = found.as_ref().map(|_| exe.clone());
+        module.file = Some(exe.clone());
     }
     if let Some(layout) = found {
         module.bias = bias(seen, is_old, &layout);

@@ -15,7 +15,7 @@ pub mod json;
 mod modules;
 
 pub use contents::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
-pub use modules::{ModuleList, ModuleSymbols, SymbolFile};
+pub use modules::{ModuleList, ModuleSymbols, SymbolFile, Tried};
 use serde::Serialize;
 use std::sync::Arc;
 

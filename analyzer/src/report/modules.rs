@@ -33,6 +33,17 @@ pub struct ModuleSymbols {
     pub with_lines: u64,
     /// What is missing and what would help, a sentence each.
     pub missing: Vec<String>,
+    /// Where that was looked for, in that order.
+    pub tried: Vec<Tried>,
+}
+
+/// A place where something was looked for in vain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tried {
+    /// The file, or the folder that was searched.
+    pub path: String,
+    /// Why nothing there was used.
+    pub why: String,
 }
 
 /// A file that symbols come from.

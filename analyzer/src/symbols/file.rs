@@ -3,6 +3,7 @@
 use memmap2::Mmap;
 use object::{Object, ObjectSection, SectionFlags, elf};
 use std::borrow::Cow;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{Cursor, Read};
 use std::num::NonZeroUsize;
@@ -32,6 +33,15 @@ pub(super) enum Unusable {
     Absent,
     /// It is there, but cannot be opened, or is no ELF file; the reason.
     Unreadable(String),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "not there",
+            Self::Unreadable(reason) => reason,
+        })
+    }
 }
 
 impl MappedFile {

@@ -2,9 +2,9 @@
 
 use super::file::{MappedFile, Unusable, has_debug_info};
 use super::search::{Candidate, Search};
-use super::{Module, Rule, UsedFile};
+use super::{Module, Rule, TriedPlace, UsedFile};
 use object::{Object, ObjectSection};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What was found for one module.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(super) struct Files {
     pub(super) is_rebuilt: bool,
     /// Which files these are, and why.
     pub(super) used: Vec<UsedFile>,
+    /// Where what is missing was looked for.
+    pub(super) tried: Vec<TriedPlace>,
     /// What the reader of a report must know.
     pub(super) notes: Vec<String>,
 }
@@ -39,6 +41,22 @@ impl Files {
             path: file.path().to_owned(),
             rule,
         });
+    }
+
+    fn note_try(&mut self, path: &Path, why: impl Into<String>) {
+        self.tried.push(TriedPlace {
+            path: path.to_owned(),
+            why: why.into(),
+        });
+    }
+
+    /// Opens the file at `path`, or notes why it cannot be used.
+    fn open(&mut self, path: &Path) -> Result<MappedFile, Unusable> {
+        let opened = MappedFile::open(path);
+        if let Err(reason) = &opened {
+            self.note_try(path, reason.to_string());
+        }
+        opened
     }
 }
 
@@ -74,7 +92,7 @@ fn find_module(
     let Some(path) = module.file.clone().or_else(on_target) else {
         return;
     };
-    let file = match MappedFile::open(&path) {
+    let file = match files.open(&path) {
         Ok(file) => file,
         Err(Unusable::Absent) => return,
         Err(Unusable::Unreadable(reason)) => {
@@ -86,6 +104,7 @@ fn find_module(
     let found = file.build_id();
     // Logs of glibc's mtrace know no build ids: then the path has to do.
     if recorded.is_some() && recorded != found.as_deref() {
+        files.note_try(&path, "another build");
         *rebuilt = Some(format!(
             "{} is not the file that was traced and was not used: its build id is {}, the recorded one {}",
             path.display(),
@@ -106,7 +125,7 @@ fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut F
     let candidates = search.debug_files(module.path.as_deref(), id, link_name, own.as_deref());
     let mut refused = None;
     for candidate in candidates {
-        let Ok(file) = MappedFile::open(&candidate.path) else {
+        let Ok(file) = files.open(&candidate.path) else {
             continue;
         };
         let sum = link.as_ref().map(|(_, sum)| *sum);
@@ -115,17 +134,25 @@ fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut F
                 let path = candidate.path.display();
                 refused.get_or_insert(format!("{path} was not used: {reason}"));
             }
+            files.note_try(&candidate.path, reason);
             continue;
         }
         if has_debug_info(&file.elf()) {
             files.note_use(&file, candidate.rule);
             files.debug = Some(file);
+            files.tried.clear();
             return;
         }
+        files.note_try(&candidate.path, "without debug information");
         if files.module.is_none() {
             // Better than nothing: it may have symbols.
             files.note_use(&file, candidate.rule);
             files.module = Some(file);
+        }
+    }
+    if id.is_some() {
+        for folder in search.searched(own.is_none()) {
+            files.note_try(folder, "nothing of this build id below it");
         }
     }
     let absent = link_name.map(|name| {
@@ -198,21 +225,25 @@ fn find_supplementary(search: &Search, files: &mut Files) {
         return;
     };
     let name = String::from_utf8_lossy(name);
-    let found = search
-        .supplementary_files(&name, id, debug.path())
-        .into_iter()
-        .filter_map(|path| MappedFile::open(&path).ok())
-        .find(|file| file.build_id().as_deref() == Some(id));
-    match found {
-        Some(file) => {
-            files.note_use(&file, Rule::AltLink);
-            files.supplementary = Some(file);
-        }
-        None => files.notes.push(format!(
-            "{name}, which {} shares debug information with, was not found: names may be missing",
-            debug.path().display()
-        )),
+    let note = format!(
+        "{name}, which {} shares debug information with, was not found: names may be missing",
+        debug.path().display()
+    );
+    let mut tried = Vec::new();
+    for path in search.supplementary_files(&name, id, debug.path()) {
+        let why = match MappedFile::open(&path) {
+            Ok(file) if file.build_id().as_deref() == Some(id) => {
+                files.note_use(&file, Rule::AltLink);
+                files.supplementary = Some(file);
+                return;
+            }
+            Ok(_) => "another build".to_owned(),
+            Err(reason) => reason.to_string(),
+        };
+        tried.push(TriedPlace { path, why });
     }
+    files.tried.extend(tried);
+    files.notes.push(note);
 }
 
 /// Opens the package of split units, if there is one.

@@ -6,6 +6,7 @@
 //! and `path` make the result readable.
 
 mod binutils;
+mod descriptors;
 mod dwarf;
 mod entries;
 mod file;
@@ -81,6 +82,8 @@ pub struct Resolved {
     pub found: Source,
     /// The files it came from.
     pub files: Vec<UsedFile>,
+    /// Where else it was looked for, in that order; empty where nothing is missing.
+    pub tried: Vec<TriedPlace>,
     /// What the reader of a report must know, a sentence each without its full stop.
     pub notes: Vec<String>,
 }
@@ -137,6 +140,15 @@ pub struct UsedFile {
     pub path: PathBuf,
     /// Why it was looked for there.
     pub rule: Rule,
+}
+
+/// A place where a file was looked for in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedPlace {
+    /// The file, or the folder that was searched for a build id.
+    pub path: PathBuf,
+    /// Why nothing there was used, a sentence's end.
+    pub why: String,
 }
 
 /// The rule by which a file was found.
@@ -244,6 +256,7 @@ impl Resolved {
                 .map(|address| frames(address).unwrap_or_default())
                 .collect(),
             files: self.files.clone(),
+            tried: self.tried.clone(),
             notes: self.notes.clone(),
             ..*self
         }

@@ -1,7 +1,8 @@
 //! Looks up the addresses of one module.
 
+use super::descriptors::Descriptors;
 use super::dwarf::{self, Frame, Looked};
-use super::file::{self, first_code};
+use super::file::{self, MappedFile, first_code};
 use super::locate::{self, Files};
 use super::names::{self, Names};
 use super::search::Search;
@@ -25,6 +26,7 @@ pub(super) fn resolve(
     };
     let mut notes = std::mem::take(&mut files.notes);
     let mut used = std::mem::take(&mut files.used);
+    let mut tried = std::mem::take(&mut files.tried);
     let uncompressed = Arena::new();
     let mut table = symbol_table(&files, &uncompressed, &mut notes);
     let symbols = table.look_up(addresses);
@@ -57,6 +59,7 @@ pub(super) fn resolve(
     if let (Some(looked), Some(file)) = (&looked, files.with_debug_info()) {
         notes.extend(looked.notes(file));
         used.extend(looked.split_files());
+        tried.extend(looked.tried());
     }
     Resolved {
         addresses: frames
@@ -69,6 +72,7 @@ pub(super) fn resolve(
             (None, true) => Source::NoSymbols,
         },
         files: used,
+        tried,
         notes,
     }
 }
@@ -83,6 +87,7 @@ fn nothing(files: Files, addresses: usize) -> Resolved {
             Source::Missing
         },
         files: files.used,
+        tried: files.tried,
         notes: files.notes,
     }
 }
@@ -118,11 +123,13 @@ fn symbol_table<'data>(
     notes: &mut Vec<String>,
 ) -> SymbolTable<'data> {
     let mut table = SymbolTable::default();
+    let module = files.module.as_ref().map(MappedFile::elf);
+    let descriptors = module.as_ref().and_then(Descriptors::of);
     for file in [&files.debug, &files.module].into_iter().flatten() {
         let elf = file.elf();
-        table.add(&elf);
+        table.add(&elf, descriptors.as_ref());
         match file::packed_symbols(&elf, uncompressed) {
-            Some(Ok(packed)) => table.add(&packed),
+            Some(Ok(packed)) => table.add(&packed, descriptors.as_ref()),
             Some(Err(reason)) => {
                 let path = file.path().display();
                 notes.push(format!("a section of {path} cannot be read: {reason}"));

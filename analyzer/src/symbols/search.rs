@@ -141,16 +141,21 @@ impl Search {
     /// Where a debug link's name can lead.
     fn linked(&self, link: &str, module: Option<&str>, file: Option<&Path>) -> Vec<PathBuf> {
         let mut paths = Vec::new();
-        let real = file.and_then(|file| file.canonicalize().ok());
-        // As in `/bin/prog`, whose debug file is that of `/usr/bin/prog`.
+        // As in `/bin/prog`, whose debug file is that of `/usr/bin/prog`. Below a sysroot links were followed already.
+        let is_below = |file: &&Path| {
+            let root = self.sysroot.as_ref();
+            root.is_some_and(|root| file.starts_with(root))
+        };
+        let real = file.filter(|file| !is_below(file));
+        let real = real.and_then(|file| file.canonicalize().ok());
         for file in [file, real.as_deref()].into_iter().flatten() {
             paths.extend(self.beside(file, Path::new(link)));
             paths.extend(self.beside(file, &Path::new(".debug").join(link)));
         }
-        let real_on_target = real.as_deref().and_then(|real| match &self.sysroot {
-            Some(root) => real.strip_prefix(root.canonicalize().ok()?).ok(),
-            None => Some(real),
-        });
+        let real_on_target = match &self.sysroot {
+            Some(root) => file.and_then(|file| file.strip_prefix(root).ok()),
+            None => real.as_deref(),
+        };
         for directory in [module.map(Path::new), real_on_target]
             .into_iter()
             .flatten()
@@ -203,6 +208,12 @@ impl Search {
             paths.extend(in_sysroot.get(id).into_iter().flatten().cloned());
         }
         paths
+    }
+
+    /// Folders that [`Self::debug_files`] searches for a build id.
+    pub(super) fn searched(&self, and_sysroot: bool) -> impl Iterator<Item = &Path> {
+        let sysroot = self.sysroot.iter().filter(move |_| and_sysroot);
+        self.debug_dirs.iter().chain(sysroot).map(PathBuf::as_path)
     }
 
     /// Where the file that debug files share can be; `name` is what the debug file `debug` calls it.

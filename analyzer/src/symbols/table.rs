@@ -1,5 +1,6 @@
 //! The symbol tables: which function an address lies in where no debug information says it.
 
+use super::descriptors::Descriptors;
 use super::file::is_code;
 use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 use rustc_hash::FxHashMap;
@@ -7,6 +8,7 @@ use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 
 /// A function by its symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,27 +50,16 @@ pub(super) struct SymbolTable<'data> {
 }
 
 impl<'data> SymbolTable<'data> {
-    /// Adds what the symbol tables of a file say.
-    pub(super) fn add(&mut self, elf: &object::File<'data>) {
-        let code: FxHashMap<SectionIndex, u64> = elf
-            .sections()
-            .filter(is_code)
-            .map(|section| {
-                let end = section.address().saturating_add(section.size());
-                (section.index(), end)
-            })
-            .collect();
-        let has_marked_addresses = matches!(
-            elf.architecture(),
-            object::Architecture::Arm | object::Architecture::Mips
-        );
+    /// Adds what the symbol tables of a file say; `descriptors` are those of the module.
+    pub(super) fn add(&mut self, elf: &object::File<'data>, descriptors: Option<&Descriptors<'_>>) {
+        let places = Places::of(elf, descriptors);
         let first = self.symbols.len();
         self.symbols.extend(
             elf.symbols()
                 .chain(elf.dynamic_symbols())
-                .filter_map(|symbol| function(&symbol, &code, has_marked_addresses)),
+                .filter_map(|symbol| function(&symbol, &places)),
         );
-        end_unsized(&mut self.symbols[first..], &code);
+        end_unsized(&mut self.symbols[first..], &places.code);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,14 +94,55 @@ impl<'data> SymbolTable<'data> {
     }
 }
 
+/// Sections with code, and their addresses.
+type Code = FxHashMap<SectionIndex, Range<u64>>;
+
+/// Where the functions of a file can be.
+struct Places<'a> {
+    code: Code,
+    descriptors: Option<&'a Descriptors<'a>>,
+    /// Bit 0 of an address says that the function is Thumb or MIPS16.
+    has_marked_addresses: bool,
+}
+
+impl<'a> Places<'a> {
+    fn of(elf: &object::File<'_>, descriptors: Option<&'a Descriptors<'a>>) -> Self {
+        let sections = elf.sections().filter(is_code);
+        let place = |section: object::Section<'_, '_>| {
+            let start = section.address();
+            let range = start..start.saturating_add(section.size());
+            (section.index(), range)
+        };
+        Self {
+            code: sections.map(place).collect(),
+            descriptors,
+            has_marked_addresses: matches!(
+                elf.architecture(),
+                object::Architecture::Arm | object::Architecture::Mips
+            ),
+        }
+    }
+
+    /// Section and address of the code that a symbol stands for; `None` if it is none of code.
+    fn code(&self, symbol: &object::Symbol<'_, '_>) -> Option<(SectionIndex, u64)> {
+        let address = symbol.address() & !u64::from(self.has_marked_addresses);
+        let section = symbol.section_index()?;
+        if self.code.contains_key(&section) {
+            return Some((section, address));
+        }
+        let start = self.descriptors?.code(address)?;
+        let mut sections = self.code.iter();
+        let (section, _) = sections.find(|(_, range)| range.contains(&start))?;
+        Some((*section, start))
+    }
+}
+
 /// Reads one entry of a table; `None` for what is not a function.
 fn function<'data>(
     symbol: &object::Symbol<'data, '_>,
-    code: &FxHashMap<SectionIndex, u64>,
-    has_marked_addresses: bool,
+    places: &Places<'_>,
 ) -> Option<Symbol<'data>> {
-    let section = symbol.section_index()?;
-    code.get(&section)?;
+    let (section, start) = places.code(symbol)?;
     let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
     let is_function = match symbol.kind() {
         SymbolKind::Text => true,
@@ -118,8 +150,6 @@ fn function<'data>(
         SymbolKind::Unknown if !name.starts_with(b"$") => false,
         _ => return None,
     };
-    // Bit 0 says that the function is Thumb or MIPS16.
-    let start = symbol.address() & !u64::from(has_marked_addresses);
     Some(Symbol {
         start,
         end: start.saturating_add(symbol.size()),
@@ -137,7 +167,7 @@ fn function<'data>(
 }
 
 /// Lets symbols without a size reach to the next symbol of their section, or to the section's end.
-fn end_unsized(symbols: &mut [Symbol<'_>], code: &FxHashMap<SectionIndex, u64>) {
+fn end_unsized(symbols: &mut [Symbol<'_>], code: &Code) {
     symbols.sort_unstable_by_key(|symbol| (symbol.section.0, symbol.start));
     // The symbol after the current one that starts elsewhere.
     let mut next: Option<(SectionIndex, u64)> = None;
@@ -149,7 +179,8 @@ fn end_unsized(symbols: &mut [Symbol<'_>], code: &FxHashMap<SectionIndex, u64>) 
             current = Some(place);
         }
         if !symbol.is_sized {
-            let section_end = code.get(&symbol.section).copied().unwrap_or(symbol.start);
+            let section_end = code.get(&symbol.section);
+            let section_end = section_end.map_or(symbol.start, |range| range.end);
             symbol.end = match next {
                 Some((section, start)) if section == symbol.section => start.min(section_end),
                 _ => section_end,
@@ -201,7 +232,7 @@ mod tests {
     }
 
     fn names(mut symbols: Vec<Symbol<'static>>, addresses: &[u64]) -> Vec<String> {
-        let code = FxHashMap::from_iter([(SectionIndex(1), 0x200), (SectionIndex(2), 0x400)]);
+        let code = FxHashMap::from_iter([(SectionIndex(1), 0..0x200), (SectionIndex(2), 0..0x400)]);
         end_unsized(&mut symbols, &code);
         let mut table = SymbolTable { symbols };
         table

@@ -262,7 +262,6 @@ pub(crate) fn dump(asked: &Dump, out: &mut dyn Write, say: &mut dyn Write) -> Re
 /// What the analysis is told.
 pub(crate) fn options(asked: Option<&Reporting>) -> Options {
     let symbols = asked.map_or_else(symbols::Options::default, |asked| symbols::Options {
-        map: asked.map.clone(),
         demangle: !asked.no_demangle,
         ..places(&asked.places)
     });
@@ -278,6 +277,7 @@ pub(crate) fn places(asked: &Places) -> symbols::Options {
         sysroot: asked.sysroot.clone(),
         debug_dirs: asked.debug_dir.clone(),
         exe: asked.exe.clone(),
+        map: asked.map.clone(),
         ..symbols::Options::default()
     }
 }

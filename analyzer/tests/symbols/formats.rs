@@ -3,6 +3,7 @@
 use crate::made::{before, build, calls, expect_lines, expect_names, look_up, run, scratch};
 use heapwire::symbols::{Options, Source};
 use std::fs;
+use std::path::Path;
 
 #[test]
 fn every_version_and_encoding() {
@@ -11,7 +12,11 @@ fn every_version_and_encoding() {
         "-g -gdwarf-3",
         "-g -gdwarf-4",
         "-g -gdwarf-5",
+        "-g -gdwarf-3 -gdwarf64",
+        "-g -gdwarf-4 -gdwarf64",
         "-g -gdwarf-5 -gdwarf64",
+        "-g -gdwarf-5 -gdwarf64 -gz=zlib",
+        "-g -gdwarf-2 -gz=zlib",
         "-g -gz=zlib",
         "-g -gz=zlib-gnu",
         "-g -gdwarf-4 -gz=zlib-gnu",
@@ -34,19 +39,95 @@ fn every_version_and_encoding() {
 
 #[test]
 fn zstd() {
-    let built = scratch("zstd");
-    let program = build(&built, "-g");
-    run(
-        &built,
-        "objcopy --compress-debug-sections=zstd prog prog.zstd",
-    );
+    for flags in ["-g", "-g -gdwarf-4", "-g -gdwarf64", "-g -no-pie"] {
+        let built = scratch("zstd");
+        let program = build(&built, flags);
+        run(
+            &built,
+            "objcopy --compress-debug-sections=zstd prog prog.zstd",
+        );
+        let found = look_up(
+            &built.join("prog.zstd"),
+            None,
+            &calls(&program),
+            &Options::default(),
+        );
+        expect_lines(&found, &built);
+    }
+}
+
+const MERGED_IN_CPP: &str = r#"#include <cstdlib>
+void *volatile kept;
+namespace { struct Hidden {
+    template <typename T> static inline __attribute__((always_inline)) void merged(T n) {
+        kept = std::malloc(n); __asm__ volatile(".globl call\ncall:");
+    }
+}; }
+int main() {
+    Hidden::merged(3);
+    return 0;
+}
+"#;
+
+const MERGED_IN_RUST: &str = r#"#![allow(named_asm_labels)]
+unsafe extern "C" { fn malloc(size: usize) -> *mut u8; }
+struct Hidden;
+impl Hidden {
+    #[inline(always)] fn merged<T: Into<u32>>(n: T) {
+        std::hint::black_box(unsafe { malloc(n.into() as usize) });
+        unsafe { std::arch::asm!(".globl call", "call:") }
+    }
+}
+fn main() {
+    Hidden::merged(3u16);
+}
+"#;
+
+/// Frames of C++ and Rust programs are the same in every version and packing.
+#[test]
+fn every_version_and_packing_of_cpp_and_rust() {
+    let built = scratch("every_version_and_packing_of_cpp_and_rust");
+    fs::write(built.join("main.cpp"), MERGED_IN_CPP).unwrap();
+    fs::write(built.join("main.rs"), MERGED_IN_RUST).unwrap();
+    let rust =
+        "rustc --edition 2024 -g -C symbol-mangling-version=v0 -C opt-level=1 -o prog main.rs";
+    for version in 2..=5 {
+        for packing in ["none", "zlib", "zlib-gnu", "zstd"] {
+            let expect = |file: &str, frames: [(&str, u32); 2]| {
+                let option = format!("--compress-debug-sections={packing}");
+                run(&built, &format!("objcopy {option} prog"));
+                expect_frames(&built, file, frames);
+            };
+            run(
+                &built,
+                &format!("g++ -O1 -gdwarf-{version} -o prog main.cpp"),
+            );
+            expect("main.cpp", [("merged<int>", 5), ("main", 9)]);
+            run(&built, &format!("{rust} -C dwarf-version={version}"));
+            let merged = "<main::Hidden>::merged::<u16>";
+            expect("main.rs", [(merged, 6), ("main::main", 11)]);
+        }
+    }
+}
+
+/// Asserts that the call in `prog` has these frames, functions and lines of `file`.
+fn expect_frames(built: &Path, file: &str, expected: [(&str, u32); 2]) {
+    let program = built.join("prog");
     let found = look_up(
-        &built.join("prog.zstd"),
+        &program,
         None,
-        &calls(&program),
+        &[before(&program, "call")],
         &Options::default(),
     );
-    expect_lines(&found, &built);
+    assert_eq!(found.notes, [] as [String; 0]);
+    let source = built.join(file);
+    let own = found.addresses[0]
+        .iter()
+        .filter(|frame| frame.file.as_deref() == source.to_str());
+    let frames: Vec<_> = own
+        .map(|frame| (frame.function.as_deref().unwrap(), frame.line.unwrap()))
+        .collect();
+    assert_eq!(frames, expected, "{found:#?}");
 }
 
 #[test]
@@ -194,5 +275,5 @@ fn prefixes_of_paths_are_replaced() {
         ..Options::default()
     };
     let found = look_up(&program, None, &calls(&program), &options);
-    expect_lines(&found, std::path::Path::new("/home/me/src"));
+    expect_lines(&found, Path::new("/home/me/src"));
 }

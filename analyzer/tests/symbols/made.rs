@@ -2,7 +2,7 @@
 
 use heapwire::address::FileAddress;
 use heapwire::symbols::{Located, Module, Options, Resolved, resolve};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, SymbolKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -102,6 +102,20 @@ pub(crate) fn before(program: &Path, name: &str) -> FileAddress {
             .address()
             - 1,
     )
+}
+
+/// Every seventh address of each function.
+pub(crate) fn every_function(program: &Path) -> Vec<FileAddress> {
+    let bytes = fs::read(program).unwrap();
+    let elf = object::File::parse(&*bytes).unwrap();
+    let mut addresses: Vec<u64> = elf
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text)
+        .flat_map(|symbol| (symbol.address()..symbol.address() + symbol.size()).step_by(7))
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses.into_iter().map(FileAddress).collect()
 }
 
 /// The build id that a linker was told by `--build-id=0x..`.

@@ -1,9 +1,10 @@
 //! Debug information in another file than the module.
 
 use crate::made::{
-    build, calls, expect_lines, expect_names, expect_nothing, id, is_installed, look_up, run,
-    scratch, skip,
+    build, calls, every_function, expect_lines, expect_names, expect_nothing, id, is_installed,
+    look_up, run, scratch, skip,
 };
+use crate::templates;
 use heapwire::address::FileAddress;
 use heapwire::symbols::{Options, Resolved, Rule, Source};
 use std::fs;
@@ -206,6 +207,123 @@ fn a_file_beside_needs_proof() {
     let found = separated.look_up(Some(ID), None);
     expect_lines(&found, &separated.built);
     assert_eq!(rules(&found), [Rule::Path, Rule::Beside]);
+}
+
+/// Wherever a file lies, the build id decides.
+#[test]
+fn another_build_is_refused_in_every_place() {
+    let (first, rest) = ID.split_at(2);
+    let full = |built: &Path| format!("dbg{}/prog", built.to_str().unwrap());
+    for place in [
+        format!("dbg/.build-id/{first}/{rest}.debug"),
+        format!("dbg/{first}/{rest}.debug"),
+        format!("dbg/usr/lib/debug/.build-id/{first}/{rest}.debug"),
+        "prog.debug".to_owned(),
+        ".debug/prog.debug".to_owned(),
+        "dbg/prog.debug".to_owned(),
+        "dbg/prog".to_owned(),
+        "dbg/anywhere/else".to_owned(),
+        "FULL".to_owned(),
+    ] {
+        let separated = Separated::with_link("another_build_is_refused", &format!("0x{ID}"));
+        let place = place.replace("FULL", &full(&separated.built));
+        let own = separated.move_debug(&place);
+        fs::create_dir_all(separated.built.join("dbg")).unwrap();
+        let found = separated.look_up(Some(ID), Some("dbg"));
+        expect_lines(&found, &separated.built);
+        assert_eq!(found.tried, [], "{place}: nothing is missing");
+        // The same program, but for its id.
+        let other = scratch("another_build_is_refused_other");
+        build(&other, "-g -Wl,--build-id=0xabcdef");
+        fs::copy(other.join("prog"), &own).unwrap();
+        let found = separated.look_up(Some(ID), Some("dbg"));
+        expect_names(&found);
+        assert!(
+            found.files.iter().all(|file| file.path != own),
+            "{:?}",
+            found.files
+        );
+    }
+}
+
+/// What is missing was looked for in every place that the rules name, and the result says where.
+#[test]
+fn places_that_were_tried_are_listed() {
+    let separated = Separated::with_link("places_that_were_tried", &format!("0x{ID}"));
+    let built = &separated.built;
+    separated.move_debug("aside");
+    fs::create_dir_all(built.join("dbg")).unwrap();
+    fs::write(built.join("dbg/prog"), "#!/bin/sh\n").unwrap();
+    fs::copy("/proc/self/exe", built.join("dbg/prog.debug")).unwrap();
+    let found = separated.look_up(Some(ID), Some("dbg"));
+    expect_names(&found);
+    let tried: Vec<(String, &str)> = found
+        .tried
+        .iter()
+        .filter_map(|place| Some((place.path.strip_prefix(built).ok()?, place.why.as_str())))
+        .map(|(path, why)| (path.to_str().unwrap().to_owned(), why))
+        .collect();
+    let (first, rest) = ID.split_at(2);
+    let reason = |path: &str| {
+        let place = tried.iter().position(|(tried, _)| tried == path);
+        let place = place.unwrap_or_else(|| panic!("{path} in {tried:?}"));
+        (place, tried[place].1)
+    };
+    let order = [
+        reason(&format!("dbg/.build-id/{first}/{rest}.debug")),
+        reason("prog.debug"),
+        reason(".debug/prog.debug"),
+        reason("dbg/prog.debug"),
+        reason("dbg/prog"),
+        reason("dbg"),
+    ];
+    assert!(order.is_sorted(), "{tried:?}");
+    let whys: Vec<&str> = order.iter().map(|(_, why)| *why).collect();
+    assert_eq!(whys[..3], ["not there"; 3]);
+    assert!(whys[3].ends_with("is another"), "{whys:?}");
+    assert_eq!(
+        whys[4..],
+        ["not an ELF file", "nothing of this build id below it"]
+    );
+
+    // A module that is gone, and its debug files with it.
+    fs::remove_file(&separated.program).unwrap();
+    let found = separated.look_up(Some(ID), None);
+    assert_eq!(found.found, Source::Missing);
+    assert_eq!(found.tried[0].path, separated.program);
+    assert_eq!(found.tried[0].why, "not there");
+}
+
+/// Partial units, and names in another file, of templates and inlined functions.
+#[test]
+fn shared_debug_information_of_cpp() {
+    if !is_installed("dwz") {
+        return skip("dwz", "dwz");
+    }
+    for flags in ["-O0 -gdwarf-4", "-O2 -gdwarf-4", "-O2 -gdwarf-5"] {
+        let built = scratch("shared_debug_information_of_cpp");
+        let program = templates::build(&built, 2, 3, flags);
+        let addresses = every_function(&program);
+        assert!(addresses.len() > 500, "{}", addresses.len());
+        let options = Options::default();
+        let plain = look_up(&program, None, &addresses, &options);
+        for with in ["", "-m shared -M shared"] {
+            let folder = built.join("dwz");
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir(&folder).unwrap();
+            for copy in ["one", "two"] {
+                fs::copy(&program, folder.join(copy)).unwrap();
+            }
+            run(&folder, &format!("dwz {with} one two"));
+            let less = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
+            assert!(less("one") < fs::metadata(&program).unwrap().len());
+            let found = look_up(&folder.join("one"), None, &addresses, &options);
+            assert_eq!(found.notes, [] as [String; 0]);
+            assert!(found.addresses == plain.addresses, "{flags} {with}");
+            let is_shared = rules(&found).contains(&Rule::AltLink);
+            assert_eq!(is_shared, !with.is_empty(), "{flags} {with}");
+        }
+    }
 }
 
 /// dwz moves what debug files share into one that they name.

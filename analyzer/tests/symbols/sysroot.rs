@@ -105,6 +105,32 @@ fn debug_files_are_those_of_the_device() {
     expect_nothing(&device.look_up("/opt/app/prog"));
 }
 
+/// However the user names the copy of the device's files, links in it lead nowhere else.
+#[test]
+fn a_sysroot_can_be_named_by_a_link() {
+    let device = Device::new("a_sysroot_can_be_named_by_a_link");
+    let app = device.root().join("opt/app");
+    run(&app, "objcopy --only-keep-debug prog prog.debug");
+    run(&app, "strip -s prog");
+    run(&app, "objcopy --add-gnu-debuglink=prog.debug prog");
+    let link = device.built.join("link");
+    symlink("root", &link).unwrap();
+    let options = Options {
+        sysroot: Some(link),
+        ..Options::default()
+    };
+    let look_up = || look_up(Path::new("/opt/app/prog"), None, &device.calls, &options);
+    expect_lines(&look_up(), &device.built);
+    fs::rename(app.join("prog.debug"), device.built.join("outside.debug")).unwrap();
+    symlink(device.built.join("outside.debug"), app.join("prog.debug")).unwrap();
+    let found = look_up();
+    expect_nothing(&found);
+    let root = &options.sysroot.as_ref().unwrap();
+    for place in &found.tried {
+        assert!(place.path.starts_with(root), "{place:?}");
+    }
+}
+
 #[test]
 fn only_regular_files_are_opened() {
     let device = Device::new("only_regular_files_are_opened");

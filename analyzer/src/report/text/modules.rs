@@ -60,6 +60,26 @@ fn one(page: &mut Page<'_>, module: &ModuleSymbols) {
     for sentence in &module.missing {
         page.item(sentence);
     }
+    tried(page, module);
+}
+
+/// Where what is missing was looked for.
+fn tried(page: &mut Page<'_>, module: &ModuleSymbols) {
+    if module.tried.is_empty() {
+        return;
+    }
+    page.item("It was looked for here, in this order:");
+    let (shown, rest) = page.cut(&module.tried);
+    for place in shown {
+        let why = escape(&place.why);
+        let room = page.width().saturating_sub(columns(&why) + 6).max(16);
+        let path = escape(&place.path);
+        page.line(&format!("    {}: {why}", cut_start(&path, room)));
+    }
+    if !rest.is_empty() {
+        let more = counted(rest.len() as u64, "more place");
+        page.remark(&format!("  {more} (--format json lists them)"));
+    }
 }
 
 /// A rule in words.

@@ -14,7 +14,7 @@ use super::parts::{self, Group};
 use super::reader::{LimitedReader, Limits};
 use super::search::Search;
 use super::sections::Sections;
-use super::{Rule, UsedFile};
+use super::{Rule, TriedPlace, UsedFile};
 use addr2line::{Context, LookupResult};
 use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use rayon::prelude::*;
@@ -51,8 +51,8 @@ pub(super) struct Looked {
     pub(super) frames: Vec<Vec<Frame>>,
     /// Files of split units that were read, by the units' ids.
     split: BTreeMap<u64, PathBuf>,
-    /// Split units that were named but not found.
-    missing: BTreeSet<String>,
+    /// Split units that were named but not found, and where they were looked for.
+    missing: BTreeMap<String, Vec<PathBuf>>,
     /// Sections that were needed and could not be read, a sentence each.
     unreadable: BTreeSet<String>,
     /// The first address whose information is damaged, and how.
@@ -139,11 +139,20 @@ impl Looked {
         })
     }
 
+    /// Where the split unit was looked for that is named as missing.
+    pub(super) fn tried(&self) -> impl Iterator<Item = TriedPlace> + '_ {
+        let places = self.missing.first_key_value().map(|(_, places)| places);
+        places.into_iter().flatten().map(|path| TriedPlace {
+            path: path.clone(),
+            why: "not there, or another build".to_owned(),
+        })
+    }
+
     /// What the reader of a report must know.
     pub(super) fn notes(&self, file: &MappedFile) -> Vec<String> {
         let mut notes: Vec<String> = self.unreadable.iter().cloned().collect();
         let path = file.path().display();
-        if let Some(first) = self.missing.first() {
+        if let Some((first, _)) = self.missing.first_key_value() {
             let count = self.missing.len();
             notes.push(format!(
                 "{count} files with split debug information were not found, such as {first}"

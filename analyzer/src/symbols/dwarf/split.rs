@@ -25,13 +25,13 @@ impl<'data> DebugInfo<'data> {
         };
         let name = text(&load.path)?;
         let directory = text(&load.comp_dir).unwrap_or_default();
-        let unit = self
+        let file = self.sections.file.path();
+        let places = self
             .search
-            .split_files(load.dwo_id.0, &directory, &name, self.sections.file.path())
-            .into_iter()
-            .find_map(|path| self.open_split(&path, load));
+            .split_files(load.dwo_id.0, &directory, &name, file);
+        let unit = places.iter().find_map(|path| self.open_split(path, load));
         if unit.is_none() {
-            self.looked.borrow_mut().missing.insert(name);
+            self.looked.borrow_mut().missing.insert(name, places);
         }
         unit
     }
