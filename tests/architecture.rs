@@ -34,6 +34,7 @@ const UNSAFE: &[&str] = &[
     "hooks.rs",
     "image.rs",
     "lane.rs",
+    "loader.rs",
     "modules.rs",
     "next.rs",
     "process.rs",

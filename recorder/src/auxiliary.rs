@@ -3,7 +3,8 @@
 use crate::sys;
 
 /// The file with the zero-terminated `path`, given to `take` piece by piece until it says stop.
-pub(crate) fn each_piece(path: &[u8], buffer: &mut [u8], mut take: impl FnMut(&[u8]) -> bool) {
+#[inline(never)]
+pub(crate) fn each_piece(path: &[u8], buffer: &mut [u8], take: &mut dyn FnMut(&[u8]) -> bool) {
     let Ok(fd) = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
         return;
     };
@@ -20,7 +21,7 @@ pub(crate) fn each_piece(path: &[u8], buffer: &mut [u8], mut take: impl FnMut(&[
 pub(crate) fn value(key: libc::c_ulong) -> Option<usize> {
     let mut found = None;
     let mut buffer = [0; 512]; // whole pairs
-    each_piece(b"/proc/self/auxv\0", &mut buffer, |piece| {
+    each_piece(b"/proc/self/auxv\0", &mut buffer, &mut |piece| {
         let (words, _) = piece.as_chunks::<{ size_of::<usize>() }>();
         for pair in words.as_chunks::<2>().0 {
             let [tag, value] = pair.map(usize::from_ne_bytes);
@@ -84,25 +85,21 @@ fn word_at(address: usize) -> usize {
     unsafe { core::ptr::with_exposed_provenance::<usize>(address).read() }
 }
 
-/// The entries of the environment that start with `prefix`, one call of `take` each.
-///
-/// `getenv` does not answer yet when `.preinit_array` runs, so the kernel is asked. An entry longer than
-/// `room` is cut.
-pub(crate) fn environment(room: &mut [u8], prefix: &[u8], mut take: impl FnMut(&[u8])) {
-    let mut used = 0;
+/// The zero-terminated entries of the file at the zero-terminated `path`, one call of `take` each, with how much is cut of one that is
+/// longer than `room`.
+pub(crate) fn each_entry(path: &[u8], room: &mut [u8], take: &mut dyn FnMut(&[u8], usize)) {
+    let (mut used, mut cut) = (0, 0);
     let mut buffer = [0; 512];
-    each_piece(b"/proc/self/environ\0", &mut buffer, |piece| {
+    each_piece(path, &mut buffer, &mut |piece| {
         for byte in piece {
             if *byte == 0 {
-                if let Some(entry) = room.get(..used)
-                    && entry.starts_with(prefix)
-                {
-                    take(entry);
-                }
-                used = 0;
+                take(room.get(..used).unwrap_or_default(), cut);
+                (used, cut) = (0, 0);
             } else if let Some(place) = room.get_mut(used) {
                 *place = *byte;
                 used = used.wrapping_add(1);
+            } else {
+                cut = cut.wrapping_add(1);
             }
         }
         true

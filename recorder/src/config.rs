@@ -74,7 +74,12 @@ impl Config {
             return; // the environment may be another user's
         }
         self.wait_milliseconds = WAIT_MILLISECONDS;
-        auxiliary::environment(room, b"HEAPWIRE_", |entry| self.take(entry));
+        // `getenv` does not answer yet when `.preinit_array` runs, so the kernel is asked.
+        auxiliary::each_entry(b"/proc/self/environ\0", room, &mut |entry, _| {
+            if entry.starts_with(b"HEAPWIRE_") {
+                self.take(entry);
+            }
+        });
     }
 
     fn take(&mut self, entry: &[u8]) {

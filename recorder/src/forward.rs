@@ -7,7 +7,8 @@ use crate::function::{Function, Role};
 use crate::heap::{self, NO_SIZE, Release};
 use crate::helped::{Note, Purpose};
 use crate::lane::{self, Lane};
-use crate::{early, fatal, image, modules, next};
+use crate::loader::Found;
+use crate::{early, fatal, image, late, modules, next};
 use heapwire_format::{Family, Op, flag};
 
 /// One forwarded call, laid out by `arch::forward` on the stack of the caller.
@@ -17,6 +18,8 @@ pub(crate) struct Call {
     index: usize,
     pc: usize,
     sp: usize,
+    /// The real function; written by `enter`.
+    real: usize,
     /// What was noted before this call; written by `enter`.
     outer: Saved,
 }
@@ -25,7 +28,7 @@ pub(crate) struct Call {
 type Saved = core::mem::MaybeUninit<(bool, Option<Note>)>;
 
 const _: () = assert!(
-    size_of::<Call>() <= 144,
+    size_of::<Call>() <= 160,
     "the place that arch::forward leaves on the stack"
 );
 
@@ -41,17 +44,14 @@ pub(crate) unsafe extern "C" fn enter(call: *mut Call) -> usize {
     let Some(function) = Function::at(call.index) else {
         return arch::missing as *const () as usize;
     };
-    let real = match next::known(function) {
-        Some(real) => real,
-        None => match find(function) {
-            Some(real) => real,
-            None => return arch::missing as *const () as usize,
-        },
+    let Some(real) = next::found(function).or_else(|| find(function, call)) else {
+        return arch::missing as *const () as usize;
     };
+    call.real = real.address;
     if let Some(lane) = current_lane() {
         prepare(lane, function, real, call);
     }
-    real
+    real.address
 }
 
 /// Where this thread's calls are recorded: with the early ones as long as nothing is known of where to forward to.
@@ -63,25 +63,26 @@ fn current_lane() -> Option<&'static Lane> {
 }
 
 #[cold]
-fn find(function: Function) -> Option<usize> {
+fn find(function: Function, call: &Call) -> Option<Found> {
     if next::known(Function::Malloc).is_none() && !image::prepare() {
-        return next::find_now(function).or_else(|| next::find_now(stand_in(function)));
+        let address = next::find_now(function).or_else(|| next::find_now(function.stand_in()));
+        return address.map(|address| Found { address, length: 0 });
     }
-    next::known(function)
-        .or_else(|| next::look_up_again(function))
-        .or_else(|| next::known(stand_in(function)))
+    next::found(function).or_else(|| late::find(function, place_of(call)))
 }
 
-/// What does the same where nothing else is there: an operator without C++'s library.
-fn stand_in(function: Function) -> Function {
-    match function.role() {
-        Role::Allocate { .. } => Function::Malloc,
-        Role::Release { .. } => Function::Free,
-        _ => function,
+/// Code of the module that made the call.
+fn place_of(call: &Call) -> usize {
+    if call.pc != crate::forwarded() {
+        return call.pc;
     }
+    // A real function that ends in a jump: the call that was forwarded to it lies above the return address.
+    let above = call.sp.wrapping_add(size_of::<usize>());
+    // SAFETY: `arch::forward` has laid it there, and has not returned.
+    unsafe { (*core::ptr::with_exposed_provenance::<Call>(above)).real }
 }
 
-fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call) {
+fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call) {
     if lane.helped.is_resize(call.pc, call.sp) {
         return;
     }
@@ -102,7 +103,7 @@ fn prepare(lane: &'static Lane, function: Function, real: usize, call: &mut Call
             if block == 0 {
                 return;
             }
-            let size = size.and_then(|index| call.arguments.get(index));
+            let size = size.and_then(|index| call.arguments.get(usize::from(index)));
             let size = size.map_or(NO_SIZE, |size| *size as u64);
             let flags = as_far_as_known(family) as u8;
             let release = Release { block, size, flags };
@@ -168,7 +169,7 @@ fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
     let [first, second, third, ..] = *arguments;
     let (size, family, helped) = match role {
         Role::Allocate { family, size } => {
-            let size = arguments.get(size).copied().unwrap_or(0);
+            let size = arguments.get(usize::from(size)).copied().unwrap_or(0);
             let is_operator = !matches!(family, Family::Malloc | Family::Aligned);
             (size, as_far_as_known(family), is_operator)
         }
@@ -196,14 +197,14 @@ fn as_far_as_known(family: Family) -> Family {
 ///
 /// For an operator this is its own code: what the rest of its library allocates while it throws is not the block. The functions of
 /// the libc allocate in others of the libc.
-fn inner_code(function: Function, real: usize) -> (usize, usize) {
+fn inner_code(function: Function, real: Found) -> (usize, usize) {
     if image::current().is_none() {
         return (0, usize::MAX); // an early call: neither symbols nor modules are known, and nobody jumps yet
     }
-    let own = (real, next::end_of_code(function, real));
+    let own = (real.address, real.address.wrapping_add(real.length));
     match function.role() {
         Role::Help | Role::AllocateProduct | Role::AllocateInto => {
-            modules::range_of(real).unwrap_or(own)
+            modules::range_of(real.address).unwrap_or(own)
         }
         _ => own,
     }
@@ -222,6 +223,9 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
     };
     if function.role() == Role::Disposition {
         return disposed(function, call, result);
+    }
+    if function.role() == Role::Unload {
+        late::forget();
     }
     let Some(lane) = current_lane() else {
         return result;
@@ -356,8 +360,8 @@ entry_forward!(__strndup, Function::StrndupOld);
 entry_forward!(wcsdup, Function::Wcsdup);
 entry_forward!(vasprintf, Function::Vasprintf);
 entry_forward!(__vasprintf_chk, Function::VasprintfChecked);
-entry_variadic!(asprintf, Function::Vasprintf, "16", "rdx");
-entry_variadic!(__asprintf_chk, Function::VasprintfChecked, "24", "rcx");
+entry_variadic!(asprintf, Function::Vasprintf, "16");
+entry_variadic!(__asprintf_chk, Function::VasprintfChecked, "24");
 entry_forward!(getline, Function::Getline);
 entry_forward!(getdelim, Function::Getdelim);
 entry_forward!(__getdelim, Function::GetdelimOld);

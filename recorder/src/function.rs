@@ -62,13 +62,13 @@ pub(crate) enum Role {
     /// Has a hook of its own, or is only called.
     Own,
     /// Returns a block of the size in argument `size`.
-    Allocate { family: Family, size: usize },
+    Allocate { family: Family, size: u8 },
     /// Returns a block of the size in argument 0 times argument 1.
     AllocateProduct,
     /// Stores a block in the pointer of argument 0 and returns 0.
     AllocateInto,
     /// Releases argument 0; `size` is the argument that gives its size, if one does.
-    Release { family: Family, size: Option<usize> },
+    Release { family: Family, size: Option<u8> },
     /// Allocates on behalf of its caller, by calls of `malloc` and its kin.
     Help,
     /// May unmap a module.
@@ -110,6 +110,15 @@ macro_rules! functions {
 
             pub(crate) fn role(self) -> Role {
                 match self { $(Self::$variant => $role,)* }
+            }
+
+            /// What does the same where nothing else is there: an operator without C++'s library.
+            pub(crate) fn stand_in(self) -> Self {
+                match self.role() {
+                    Role::Allocate { .. } => Self::Malloc,
+                    Role::Release { .. } => Self::Free,
+                    _ => self,
+                }
             }
         }
     };

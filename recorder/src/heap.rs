@@ -29,6 +29,9 @@ pub(crate) extern "C" fn allocated_directly(
     flags: u8,
     pc: usize,
 ) -> usize {
+    if block == 0 {
+        return allocated_unusually(lane, block, size, flags, pc);
+    }
     let Some(base) = modules::known_base_of(lane, pc) else {
         return allocated_unusually(lane, block, size, flags, pc);
     };

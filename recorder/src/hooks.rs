@@ -241,30 +241,7 @@ extern "C" fn reallocarray_hook(
     pc: usize,
     sp: usize,
 ) -> usize {
-    let at = Call { pc, sp };
-    if let Some(size) = count.checked_mul(each) {
-        return resize(block, size, at);
-    }
-    // The product overflows: the real function fails and says so in errno.
-    let (real, can_record) = target(Function::Reallocarray);
-    let lane = lane(can_record);
-    let resizing = lane
-        .filter(|_| block != 0)
-        .map(|lane| (lane, heap::resizing(lane, block, usize::MAX, at)));
-    let result = match real {
-        // SAFETY: the libc's `reallocarray`.
-        Some(real) => unsafe { call(real, [block, count, each]) },
-        None => match target(Function::Malloc) {
-            // A libc without it: `malloc` of more than there is fails the same way.
-            // SAFETY: the libc's `malloc`.
-            (Some(real), _) => unsafe { call(real, [usize::MAX, 0, 0]) },
-            (None, _) => 0,
-        },
-    };
-    match (resizing, lane) {
-        (Some((lane, resizing)), _) => resizing.done(lane, result),
-        (None, Some(lane)) => heap::allocated(lane, result, usize::MAX, at),
-        (None, None) => {}
-    }
-    result
+    // A product that overflows fails as the largest size does, and leaves the block and errno likewise.
+    let size = count.saturating_mul(each);
+    resize(block, size, Call { pc, sp })
 }

@@ -69,6 +69,10 @@ mod hooks;
 mod image;
 #[cfg(not(loom))]
 mod lane;
+#[cfg(not(any(loom, test)))]
+mod late;
+#[cfg(not(loom))]
+mod loader;
 #[cfg(not(loom))]
 mod maps;
 #[cfg(not(loom))]

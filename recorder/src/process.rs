@@ -6,7 +6,7 @@ use crate::function::Function;
 use crate::image::{self, Image};
 use crate::lane::{self, Lane};
 use crate::sandbox::Wish;
-use crate::{clock, fatal, flush, modules, next, sys};
+use crate::{clock, fatal, flush, loader, modules, next, sys};
 use heapwire_format::{EndReason, Op};
 
 /// What `arch::pass` has saved: the arguments of a function, the sixth first.
@@ -50,6 +50,7 @@ fn seal(image: &Image, lane: &Lane) {
     flush::everything(image, lane);
     fatal::uninstall();
     clock::stop();
+    loader::check_copies(false);
     image.seal();
 }
 

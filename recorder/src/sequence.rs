@@ -48,7 +48,10 @@ mod whole {
     pub(crate) fn take(count: u64) -> u64 {
         if is_single() {
             // Half of what a record costs is the bus lock, and there is nobody to be locked out.
-            return arch::fetch_add_local(&NEXT.0, count);
+            return match count {
+                1 => arch::fetch_add_one_local(&NEXT.0),
+                _ => arch::fetch_add_local(&NEXT.0, count),
+            };
         }
         NEXT.0.fetch_add(count, Release)
     }

@@ -158,29 +158,13 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
 /// The command line, as far as it fits.
 fn push_arguments(text: &mut Text<'_>, buffer: &mut [u8]) {
     let mut left_out: u64 = 0;
-    let Some((piece, argument)) = buffer.split_at_mut_checked(512) else {
-        return;
-    };
-    let mut used = 0;
-    auxiliary::each_piece(b"/proc/self/cmdline\0", piece, |piece| {
-        for byte in piece {
-            if *byte != 0 {
-                if let Some(place) = argument.get_mut(used) {
-                    *place = *byte;
-                    used = used.wrapping_add(1);
-                } else {
-                    left_out = left_out.wrapping_add(1);
-                }
-                continue;
-            }
-            let argument = argument.get(..used).unwrap_or_default();
-            // Room is kept for the entry that says how much is missing.
-            if text.left() < used.wrapping_add(64) || !text.entry(b"arg", argument) {
-                left_out = left_out.wrapping_add(used as u64).wrapping_add(1);
-            }
-            used = 0;
+    auxiliary::each_entry(b"/proc/self/cmdline\0", buffer, &mut |argument, cut| {
+        let used = argument.len();
+        left_out = left_out.wrapping_add(cut as u64);
+        // Room is kept for the entry that says how much is missing.
+        if text.left() < used.wrapping_add(64) || !text.entry(b"arg", argument) {
+            left_out = left_out.wrapping_add(used as u64).wrapping_add(1);
         }
-        true
     });
     if left_out != 0 {
         text.number_entry(b"args-cut", left_out);

@@ -8,6 +8,7 @@ use core::ptr;
 pub(crate) struct Errno(pub(crate) i32);
 
 impl Errno {
+    pub(crate) const FAULT: Self = Self(libc::EFAULT);
     pub(crate) const AGAIN: Self = Self(libc::EAGAIN);
     pub(crate) const INTR: Self = Self(libc::EINTR);
     pub(crate) const NOSYS: Self = Self(libc::ENOSYS);
@@ -464,13 +465,21 @@ pub(crate) fn wipe_on_fork(address: usize, length: usize) -> Result<()> {
 
 /// Copies bytes of this process, of which nobody knows whether they are still mapped.
 pub(crate) fn copy_own_memory(address: usize, into: &mut [u8]) -> Result<usize> {
+    match copy_own_bytes(address, into.as_mut_ptr(), into.len()) {
+        Err(Errno::NOSYS) => Ok(copy_mapped(address, into)),
+        result => result,
+    }
+}
+
+/// The same into `length` bytes at `into`, which are the caller's; fails where the kernel has no call for it.
+pub(crate) fn copy_own_bytes(address: usize, into: *mut u8, length: usize) -> Result<usize> {
     let to = libc::iovec {
-        iov_base: into.as_mut_ptr().cast(),
-        iov_len: into.len(),
+        iov_base: into.cast(),
+        iov_len: length,
     };
     let from = libc::iovec {
         iov_base: ptr::without_provenance_mut(address),
-        iov_len: into.len(),
+        iov_len: length,
     };
     let args = [
         getpid() as usize,
@@ -480,13 +489,11 @@ pub(crate) fn copy_own_memory(address: usize, into: &mut [u8]) -> Result<usize> 
         1,
         0,
     ];
-    match scalar(libc::SYS_process_vm_readv, args) {
-        Err(Errno::NOSYS) => Ok(copy_mapped(address, into)),
-        result => result,
-    }
+    scalar(libc::SYS_process_vm_readv, args)
 }
 
-/// The same on kernels that were built without the call, and in emulators: what the callers ask for was mapped a moment ago.
+/// What `copy_own_memory` does on kernels that were built without the call, and in emulators: what its callers ask for was mapped a
+/// moment ago.
 fn copy_mapped(address: usize, into: &mut [u8]) -> usize {
     for (at, to) in into.iter_mut().enumerate() {
         let from = ptr::with_exposed_provenance::<u8>(address.wrapping_add(at));

@@ -2,10 +2,13 @@
 
 use super::{program, source, traced};
 use heapwire_tests::build::{compile, recorder};
-use heapwire_tests::run::{Run, list, number, report};
+use heapwire_tests::run::{Run, list, number, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[test]
 fn plug_ins_that_four_threads_open_and_close_keep_their_names() {
@@ -78,4 +81,134 @@ fn who_opens_a_library_decides_where_it_is_looked_for() {
         "{}",
         run.stderr
     );
+}
+
+/// Plug-ins in C++ for a program in C, by name.
+///
+/// `own` ones have operators of their own and a C++ library inside, `shared` ones use the system's, `inside` has the library's operators in
+/// itself, and what `helped` releases is allocated by a library that it asks for.
+fn plug_ins(scratch: &Scratch) {
+    let plain = ["-shared", "-fPIC"];
+    let inside = ["-shared", "-fPIC", "-static-libstdc++", "-static-libgcc"];
+    let build = |name: &str, flags: &[&[&str]]| {
+        let out = scratch.join(name);
+        compile(&source("operators_plugin.cpp"), &out, &flags.concat());
+    };
+    build("shared", &[&plain]);
+    build("inside", &[&inside]);
+    build("own-1", &[&inside, &["-DOWN=0x111"]]);
+    build("own-2", &[&inside, &["-DOWN=0x222"]]);
+    build("own-shared", &[&plain, &["-DOWN=0x333"]]);
+    let helper = scratch.join("libhelper.so");
+    compile(&source("operators_helper.cpp"), &helper, &plain);
+    let folder = format!("-L{}", scratch.path().display());
+    let beside = [
+        "-DOWN=0x444",
+        "-DHELPER",
+        &folder,
+        "-lhelper",
+        "-Wl,-rpath,$ORIGIN",
+    ];
+    build("helped", &[&inside, &beside]);
+}
+
+/// Runs the steps of `operators_host.c`, words of a mark and the name of a plug-in.
+fn with_plug_ins(command: &mut Command, scratch: &Scratch, steps: &str) -> Run {
+    let arguments = steps.split(' ').map(|step| {
+        let at = step.find(|it: char| it.is_alphabetic()).unwrap();
+        format!("{}{}", &step[..at], scratch.join(&step[at..]).display())
+    });
+    Run::of(command.args(arguments))
+}
+
+/// Each call comes to the recorder first, and is to reach the operator that it would have reached without it.
+#[test]
+fn each_plug_in_reaches_the_operators_that_the_loader_has_for_it() {
+    let scratch = Scratch::new("operators");
+    let program = program(&scratch, "operators_host");
+    let library = recorder(&scratch);
+    plug_ins(&scratch);
+    for steps in [
+        // One after the other, in both orders, together and at the places of others.
+        "+shared shared +own-1 own-1 shared +own-2 own-2 own-1 shared",
+        "+own-1 own-1 +own-2 own-2 own-1 -own-1 own-2 -own-2 +own-1 own-1",
+        "+inside inside -inside +own-1 own-1 -own-1 +inside inside",
+        "+own-1 -own-1 +own-2 -own-2 +inside -inside +shared shared",
+        "+shared shared -shared +own-shared own-shared +shared shared",
+        // A library that a plug-in asks for allocates by the operators of that.
+        "+helped helped +own-1 own-1 helped",
+        "+shared shared +own-1 +helped helped own-1 shared",
+        // Opened for all others: theirs do not count.
+        "*shared shared +own-2 own-2 shared",
+        "*own-1 own-1 +own-2 own-2 own-1",
+    ] {
+        let alone = with_plug_ins(
+            &mut without_recorder(Command::new(&program)),
+            &scratch,
+            steps,
+        );
+        assert_eq!(alone.status, 0, "{steps}: {}", alone.stdout);
+        let trace = scratch.join("t.hwt");
+        let _ = fs::remove_file(&trace); // of the steps before
+        for out in [trace.to_str().unwrap(), ""] {
+            let run = with_plug_ins(&mut traced(&program, &library, out), &scratch, steps);
+            assert_eq!(run, alone, "{steps}, to {out:?}");
+        }
+        let report = report(&trace);
+        assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
+        let process = &report["processes"][0];
+        assert_eq!(list(&process["errors"]).len(), 0, "{}", process["errors"]);
+    }
+}
+
+#[test]
+fn operators_are_found_while_other_plug_ins_come_and_go() {
+    let scratch = Scratch::new("operators-storm");
+    let program = program(&scratch, "operators_host");
+    let library = recorder(&scratch);
+    plug_ins(&scratch);
+    let steps = "+shared +own-1 @own-2 own-1 @inside @helped shared own-1";
+    let alone = with_plug_ins(
+        &mut without_recorder(Command::new(&program)),
+        &scratch,
+        steps,
+    );
+    assert_eq!(alone.status, 0, "{}", alone.stdout);
+    for out in ["/dev/null", ""] {
+        let run = with_plug_ins(&mut traced(&program, &library, out), &scratch, steps);
+        assert_eq!(run, alone, "to {out:?}");
+    }
+}
+
+/// Lines of the plug-in, not of the operators that are called for it.
+#[test]
+fn what_a_plug_in_makes_has_its_line() {
+    let scratch = Scratch::new("operators-line");
+    let program = program(&scratch, "operators_host");
+    plug_ins(&scratch);
+    for plugin in ["shared", "own-1"] {
+        let trace = scratch.join(&format!("{plugin}.hwt"));
+        let steps = format!("+{plugin} {plugin}");
+        let mut command = traced(&program, &recorder(&scratch), trace.to_str().unwrap());
+        assert_eq!(with_plug_ins(&mut command, &scratch, &steps).status, 0);
+        let report = report(&trace);
+        let leaks = list(&report["processes"][0]["leaks"]);
+        // With a header in front the operator's own block is one of its own.
+        let of_size = |leak: &&Value| number(&leak["bytes"]) == 4321 * number(&leak["blocks"]);
+        let kept: Vec<_> = leaks.iter().filter(of_size).collect();
+        let [leak] = kept[..] else {
+            panic!("{plugin}: {leaks:#?}");
+        };
+        let file = leak["stack"][0]["file"].as_str().unwrap();
+        let text = fs::read_to_string(source("operators_plugin.cpp")).unwrap();
+        let marked = text
+            .lines()
+            .position(|line| line.contains("// kept"))
+            .unwrap();
+        assert_eq!(
+            Path::new(file).file_name(),
+            PathBuf::from("operators_plugin.cpp").file_name()
+        );
+        assert_eq!(leak["stack"][0]["line"], marked as u64 + 1, "{plugin}");
+    }
 }

@@ -64,6 +64,24 @@ pub(crate) fn fetch_add_local(cell: &core::sync::atomic::AtomicU64, count: u64) 
     before
 }
 
+/// The same for a count of one: where the compiler cares for size it would put that through the stack.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn fetch_add_one_local(cell: &core::sync::atomic::AtomicU64) -> u64 {
+    let before: u64;
+    // SAFETY: as in `fetch_add_local`.
+    unsafe {
+        core::arch::asm!(
+            "mov {before:e}, 1",
+            "xadd qword ptr [{cell}], {before}",
+            cell = in(reg) cell.as_ptr(),
+            before = out(reg) before,
+            options(nostack),
+        );
+    }
+    before
+}
+
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
 /// # Safety
@@ -370,53 +388,69 @@ macro_rules! entry_pass {
     };
 }
 
-/// Entry of a hook with variable arguments: makes a `va_list` of them and forwards to `$function`, which takes one.
-/// `$fixed` is eight times the number of named arguments, `$list` the register of the `va_list`.
+/// Entry of a hook with variable arguments: makes a `va_list` of them and forwards to `$function`, which takes one. `$fixed` is
+/// eight times the number of named arguments.
 #[cfg(not(any(loom, test)))]
 macro_rules! entry_variadic {
-    ($name:ident, $function:expr, $fixed:literal, $list:literal) => {
+    ($name:ident, $function:expr, $fixed:literal) => {
         /// Stands in for the function of this name.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                "push rbp",
-                "mov rbp, rsp",
-                "sub rsp, 208",
-                "mov qword ptr [rsp], rdi",
-                "mov qword ptr [rsp + 8], rsi",
-                "mov qword ptr [rsp + 16], rdx",
-                "mov qword ptr [rsp + 24], rcx",
-                "mov qword ptr [rsp + 32], r8",
-                "mov qword ptr [rsp + 40], r9",
-                "test al, al",
-                "je 2f",
-                "movaps xmmword ptr [rsp + 48], xmm0",
-                "movaps xmmword ptr [rsp + 64], xmm1",
-                "movaps xmmword ptr [rsp + 80], xmm2",
-                "movaps xmmword ptr [rsp + 96], xmm3",
-                "movaps xmmword ptr [rsp + 112], xmm4",
-                "movaps xmmword ptr [rsp + 128], xmm5",
-                "movaps xmmword ptr [rsp + 144], xmm6",
-                "movaps xmmword ptr [rsp + 160], xmm7",
-                "2:",
-                concat!("mov dword ptr [rsp + 176], ", $fixed),
-                "mov dword ptr [rsp + 180], 48",
-                "lea rax, [rbp + 16]",
-                "mov qword ptr [rsp + 184], rax",
-                "mov qword ptr [rsp + 192], rsp",
-                concat!("lea ", $list, ", [rsp + 176]"),
-                "mov r10, qword ptr [rbp + 8]",
-                "lea r11, [rbp + 8]",
-                "mov eax, {index}",
-                "call {forward}",
-                "leave",
-                "ret",
+                "mov r10d, {index}",
+                concat!("mov r11d, ", $fixed),
+                "jmp {variadic}",
                 index = const $function as usize,
-                forward = sym $crate::arch::forward,
+                variadic = sym $crate::arch::variadic,
             )
         }
     };
+}
+
+/// Goes on for `entry_variadic`, with the function's index in r10 and what its named arguments take in r11: 16 bytes, or more.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn variadic() {
+    core::arch::naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "sub rsp, 208",
+        "mov qword ptr [rsp], rdi",
+        "mov qword ptr [rsp + 8], rsi",
+        "mov qword ptr [rsp + 16], rdx",
+        "mov qword ptr [rsp + 24], rcx",
+        "mov qword ptr [rsp + 32], r8",
+        "mov qword ptr [rsp + 40], r9",
+        "test al, al",
+        "je 2f",
+        "movaps xmmword ptr [rsp + 48], xmm0",
+        "movaps xmmword ptr [rsp + 64], xmm1",
+        "movaps xmmword ptr [rsp + 80], xmm2",
+        "movaps xmmword ptr [rsp + 96], xmm3",
+        "movaps xmmword ptr [rsp + 112], xmm4",
+        "movaps xmmword ptr [rsp + 128], xmm5",
+        "movaps xmmword ptr [rsp + 144], xmm6",
+        "movaps xmmword ptr [rsp + 160], xmm7",
+        "2:",
+        "mov dword ptr [rsp + 176], r11d",
+        "mov dword ptr [rsp + 180], 48",
+        "lea rax, [rbp + 16]",
+        "mov qword ptr [rsp + 184], rax",
+        "mov qword ptr [rsp + 192], rsp",
+        // The list is the argument behind the named ones.
+        "lea rax, [rsp + 176]",
+        "cmp r11d, 16",
+        "cmove rdx, rax",
+        "cmovne rcx, rax",
+        "mov eax, r10d",
+        "mov r10, qword ptr [rbp + 8]",
+        "lea r11, [rbp + 8]",
+        "call {forward}",
+        "leave",
+        "ret",
+        forward = sym forward,
+    )
 }
 
 #[cfg(not(any(loom, test)))]
@@ -437,7 +471,7 @@ pub(crate) unsafe extern "C" fn forward() {
         ".cfi_offset rbp, -16",
         "mov rbp, rsp",
         ".cfi_def_cfa_register rbp",
-        "sub rsp, 144",
+        "sub rsp, 160",
         "mov qword ptr [rsp], rdi",
         "mov qword ptr [rsp + 8], rsi",
         "mov qword ptr [rsp + 16], rdx",
