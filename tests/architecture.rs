@@ -15,7 +15,11 @@ const DOORS: &[(&str, &[&str])] = &[
     ("clap", &["cli.rs", "cli/", "main.rs"]),
     ("flate2", &["trace/unpack.rs"]),
     ("gimli", &["symbols/"]),
-    ("memmap2", &["symbols/", "trace/text.rs"]),
+    ("indicatif", &["verbs/waiting.rs"]),
+    (
+        "memmap2",
+        &["replay/memory.rs", "symbols/", "trace/text.rs"],
+    ),
     ("nom", &["mtrace/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
     ("ruzstd", &["trace/unpack.rs"]),
@@ -46,8 +50,14 @@ const UNSAFE: &[&str] = &[
     "sys.rs",
 ];
 
-/// Files of the analyzer that may: they map files, or start a program in ways that have no safe call.
-const UNSAFE_ANALYZER: &[&str] = &["record/child.rs", "symbols/file.rs", "trace/text.rs"];
+/// Files of the analyzer that may: they map files, tell the processor what is needed next, or start a program in ways that
+/// have no safe call.
+const UNSAFE_ANALYZER: &[&str] = &[
+    "record/child.rs",
+    "replay/memory.rs",
+    "symbols/file.rs",
+    "trace/text.rs",
+];
 
 /// Path below the folder and text of every Rust file below `folder`.
 fn sources(folder: &str) -> BTreeMap<String, String> {

@@ -14,6 +14,7 @@ mod images;
 pub mod mtrace;
 mod naming;
 mod order;
+mod progress;
 mod repair;
 mod replay;
 pub mod report;
@@ -26,6 +27,7 @@ mod trace;
 pub use bundle::{BundleError, Bundled, bundle};
 pub use dump::DumpError;
 pub use findings::{By, Selection, Until, difference};
+pub use progress::{Progress, progress};
 pub use repair::{Repair, RepairError, Repaired};
 pub use trace::{TraceError, Translation};
 
@@ -85,6 +87,7 @@ fn replayed(
         Some(Until::Peak) => {
             // What is counted on the way is counted when the trace is read for the second time.
             trace.index_all()?;
+            progress::expect(trace.length());
             let condition = trace.condition.clone();
             let images = Images::of(trace, false, &Stops::default(), &mut SiteTable::default())?;
             trace.condition = condition;

@@ -18,6 +18,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use verbs::reading::{NOTHING, Stopped, Terminal};
+use verbs::waiting::Waiting;
 
 /// Exit status of a command line that says nothing sensible.
 const USAGE: u8 = 2;
@@ -47,52 +48,49 @@ fn is_recording(arguments: &[OsString]) -> bool {
 }
 
 fn answer(cli: &Cli) -> u8 {
-    let mut out = BufWriter::new(io::stdout().lock());
-    let mut say = io::stderr();
+    match &cli.command {
+        Command::Run(run) => {
+            let terminal = Terminal::of(&io::stderr(), cli);
+            ran(verbs::run::run(run, &terminal, &mut io::stderr()))
+        }
+        Command::Record(record) => {
+            let terminal = Terminal::of(&io::stderr(), cli);
+            ran(verbs::run::record(record, &terminal, &mut io::stderr()))
+        }
+        _ => {
+            let waiting = Waiting::begin();
+            let result = answer_reading(cli, &waiting);
+            waiting.end();
+            result.unwrap_or_else(|stopped| failed(cli, stopped))
+        }
+    }
+}
+
+/// The verbs that read.
+fn answer_reading(cli: &Cli, waiting: &Waiting) -> Result<u8, Stopped> {
+    let mut out = waiting.until(BufWriter::new(io::stdout().lock()));
+    let mut say = waiting.until(io::stderr());
     let terminal = Terminal::of(&io::stdout(), cli);
     match &cli.command {
-        Command::Run(run) => ran(verbs::run::run(
-            run,
-            &Terminal::of(&io::stderr(), cli),
-            &mut say,
-        )),
-        Command::Record(record) => ran(verbs::run::record(
-            record,
-            &Terminal::of(&io::stderr(), cli),
-            &mut say,
-        )),
-        Command::Report(report) => {
-            let result = verbs::reading::report(report, &terminal, &mut out, &mut say);
-            match (&result, &cli.likely_verb) {
-                (Err(Stopped::Trace(error)), Some(verb)) if is_missing(&report.traces) => {
-                    let line = verbs::reading::chain(error);
-                    tell(&format!("{line}; did you mean `heapwire {verb}`?"));
-                    error.exit_status()
-                }
-                _ => read(result),
-            }
-        }
-        Command::Check(check) => read(verbs::reading::check(check, &terminal, &mut out, &mut say)),
-        Command::Blocks(blocks) => {
-            read(verbs::blocks::blocks(blocks, &terminal, &mut out, &mut say))
-        }
-        Command::Timeline(asked) => read(verbs::blocks::timeline(asked, &mut out, &mut say)),
-        Command::Diff(asked) => read(verbs::blocks::diff(asked, &terminal, &mut out, &mut say)),
-        Command::Symbols(symbols) => read(verbs::modules::symbols(symbols, &terminal, &mut out)),
-        Command::Bundle(bundle) => read(verbs::modules::bundle(bundle, &terminal, &mut out)),
-        Command::Info(asked) => read(verbs::files::info(asked, &terminal, &mut out, &mut say)),
-        Command::Verify(asked) => read(verbs::files::verify(asked, &terminal, &mut out, &mut say)),
-        Command::Repair(asked) => read(verbs::files::repair(asked, &terminal, &mut out)),
-        Command::Dump(dump) => read(verbs::reading::dump(dump, &mut out, &mut say)),
-        Command::Recorder(recorder) => match write_recorder(recorder, &mut out) {
-            Ok(()) => 0,
-            Err(error) => complain(&*error, NOTHING),
-        },
-        Command::Doctor(doctor) => read(examine(doctor, &mut out)),
-        Command::Export(asked) => read(verbs::export::export(asked, &mut out, &mut say)),
-        Command::Mtrace(asked) => read(verbs::mtrace::mtrace(asked, &mut out, &mut say)),
-        // `from_arguments` made a report of it.
-        Command::Files(_) => USAGE,
+        Command::Report(report) => verbs::reading::report(report, &terminal, &mut out, &mut say),
+        Command::Check(check) => verbs::reading::check(check, &terminal, &mut out, &mut say),
+        Command::Blocks(blocks) => verbs::blocks::blocks(blocks, &terminal, &mut out, &mut say),
+        Command::Timeline(asked) => verbs::blocks::timeline(asked, &mut out, &mut say),
+        Command::Diff(asked) => verbs::blocks::diff(asked, &terminal, &mut out, &mut say),
+        Command::Symbols(symbols) => verbs::modules::symbols(symbols, &terminal, &mut out),
+        Command::Bundle(bundle) => verbs::modules::bundle(bundle, &terminal, &mut out),
+        Command::Info(asked) => verbs::files::info(asked, &terminal, &mut out, &mut say),
+        Command::Verify(asked) => verbs::files::verify(asked, &terminal, &mut out, &mut say),
+        Command::Repair(asked) => verbs::files::repair(asked, &terminal, &mut out),
+        Command::Dump(dump) => verbs::reading::dump(dump, &mut out, &mut say),
+        Command::Recorder(recorder) => write_recorder(recorder, &mut out)
+            .map(|()| 0)
+            .map_err(Stopped::Other),
+        Command::Doctor(doctor) => examine(doctor, &mut out),
+        Command::Export(asked) => verbs::export::export(asked, &mut out, &mut say),
+        Command::Mtrace(asked) => verbs::mtrace::mtrace(asked, &mut out, &mut say),
+        // `from_arguments` made a report of it; the others do not read.
+        Command::Files(_) | Command::Run(_) | Command::Record(_) => Ok(USAGE),
     }
 }
 
@@ -100,17 +98,25 @@ fn ran(result: Result<u8, NotRun>) -> u8 {
     result.unwrap_or_else(|NotRun { status, error }| complain(&*error, status))
 }
 
-fn read(result: Result<u8, Stopped>) -> u8 {
-    match result {
-        Ok(status) => status,
-        Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-        Err(Stopped::Write(error)) => complain(
+fn failed(cli: &Cli, stopped: Stopped) -> u8 {
+    match stopped {
+        Stopped::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Stopped::Write(error) => complain(
             &*anyhow::Error::new(error).context("cannot write the result"),
             NOTHING,
         ),
-        Err(Stopped::Trace(error)) => complain(&error, error.exit_status()),
-        Err(Stopped::Bundle(error)) => complain(&error, NOTHING),
-        Err(Stopped::Other(error)) => complain(&*error, NOTHING),
+        Stopped::Trace(error) => {
+            let line = verbs::reading::chain(&error);
+            match (&cli.command, &cli.likely_verb) {
+                (Command::Report(report), Some(verb)) if is_missing(&report.traces) => {
+                    tell(&format!("{line}; did you mean `heapwire {verb}`?"));
+                }
+                _ => tell(&line),
+            }
+            error.exit_status()
+        }
+        Stopped::Bundle(error) => complain(&error, NOTHING),
+        Stopped::Other(error) => complain(&*error, NOTHING),
     }
 }
 

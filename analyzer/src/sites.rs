@@ -24,6 +24,16 @@ impl SiteId {
         std::iter::successors(first, |id| id.checked_add(1)).map(Self)
     }
 
+    /// A number that is not 0.
+    pub(crate) fn raw(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The number that [`raw`](Self::raw) gave.
+    pub(crate) fn of_raw(raw: u32) -> Option<Self> {
+        NonZeroU32::new(raw).map(Self)
+    }
+
     /// From 0.
     pub(crate) fn index(self) -> usize {
         self.0.get() as usize - 1

@@ -19,6 +19,7 @@ mod newer;
 mod packed;
 mod places;
 mod processes;
+mod progress;
 mod samples;
 mod symbols;
 mod transfers;

@@ -3,6 +3,7 @@
 use crate::address::Machine;
 use crate::images::{Image, Start};
 use crate::mtrace::{self, Batch, Condition, Reader, Seen, Session};
+use crate::progress;
 use crate::replay::{self, Beginning, Events, Replay};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
@@ -119,7 +120,9 @@ fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTa
 /// Reads the next events of the session, if there are any.
 fn refill(reader: &mut Reader<'_>, read: &mut Batch) -> Option<()> {
     read.events.clear();
+    let left = reader.left();
     reader.fill(read, BATCH);
+    progress::advance((left - reader.left()) as u64);
     (!read.events.is_empty()).then_some(())
 }
 

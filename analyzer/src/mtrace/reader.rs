@@ -96,6 +96,11 @@ impl<'l> Reader<'l> {
         }
     }
 
+    /// Bytes of the log that were not read.
+    pub(crate) fn left(&self) -> usize {
+        self.lines.rest.len()
+    }
+
     /// Goes on to the next session, once the one before has given all its events. Gives whether there is one.
     pub(crate) fn next_session(&mut self) -> bool {
         let Some(next) = self.peek(0) else {

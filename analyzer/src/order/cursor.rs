@@ -123,7 +123,7 @@ impl Cursor {
 
     /// Moves on over all records with numbers below `end`.
     pub(super) fn each_below(&mut self, end: u64, mut each: impl FnMut(&Self, usize, u64)) {
-        if self.sorted.is_none() && self.source.impossible == 0 {
+        if self.is_plain() {
             let reference = self.source.place.reference;
             for (at, slot) in self.source.slots().iter().enumerate().skip(self.at) {
                 let head = Head::of(slot);
@@ -148,6 +148,44 @@ impl Cursor {
             each(self, self.at, number);
             self.advance();
         }
+    }
+
+    /// Whether its records can be given out as they lie.
+    pub(super) fn is_plain(&self) -> bool {
+        self.sorted.is_none() && self.source.impossible == 0
+    }
+
+    /// The events with numbers below `end` of a plain one, as they lie.
+    #[inline(always)]
+    pub(super) fn events_below(&mut self, end: u64, mut each: impl FnMut(Event)) {
+        let place = &self.source.place;
+        let slots = self.source.slots();
+        let mut stretch = self.stretch;
+        let from = self.at;
+        self.at = slots.len();
+        self.number = None;
+        for (at, slot) in slots.iter().enumerate().skip(from) {
+            let head = Head::of(slot);
+            if !head.is_record() {
+                continue;
+            }
+            let number = head.full_number(place.reference);
+            if number >= end {
+                self.at = at;
+                self.number = Some(number);
+                break;
+            }
+            if at >= stretch.to || at < stretch.from {
+                stretch = Stretch::at(slots, at);
+            }
+            each(Event {
+                number,
+                clock: place.clock.saturating_add(stretch.nanoseconds(at)),
+                tid: place.tid,
+                record: Record::decode(slot),
+            });
+        }
+        self.stretch = stretch;
     }
 
     #[inline]

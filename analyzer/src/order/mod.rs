@@ -1,7 +1,7 @@
 //! Puts the records of one stream in the order of their numbers: that is the order of events (SPEC.md 10.2).
 //!
 //! Sources overlap, since threads fill lanes at their own pace. Numbers are dense, so a window of them is put in order by
-//! laying each record where its number says. Of copies the first in place is taken. A window is given out once the
+//! laying each record where its number says, unless sources follow one another. Of copies the first in place is taken. A window is given out once the
 //! numbers seen are so far beyond it that none of it is to come (SPEC.md 10.2), so what is held at one moment is bounded.
 
 mod cursor;
@@ -89,6 +89,8 @@ pub(crate) struct Order {
     /// For each number of a window where its record lies: cursor and index.
     places: Vec<u64>,
     sparse: Vec<(u64, u64)>,
+    /// Sources of a window by the first number that is left in them, if they do not overlap.
+    line: Vec<(u64, usize)>,
     /// Copies that differ from the record that was taken.
     pub(crate) differing_copies: u64,
     /// Records that came when their window had been given out.
@@ -140,13 +142,18 @@ impl Order {
         };
         let end = begin.saturating_add(WINDOW).min(limit);
         self.begin_below(end, &mut each);
-        let records: u64 = self.open.iter().map(Cursor::left).sum();
-        if records < WINDOW / SPARSE {
-            self.sort(end);
+        if self.line_up(end) {
+            self.give_out_in_line(begin, end, &mut each);
         } else {
-            self.lay_out(begin, end);
+            let records: u64 = self.open.iter().map(Cursor::left).sum();
+            let is_sparse = records < WINDOW / SPARSE;
+            if is_sparse {
+                self.sort(end);
+            } else {
+                self.lay_out(begin, end);
+            }
+            self.give_out(begin, end, is_sparse, &mut each);
         }
-        self.give_out(begin, end, records < WINDOW / SPARSE, &mut each);
         let held = &mut self.held;
         self.open.retain(|cursor| {
             let goes_on = cursor.number.is_some();
@@ -183,6 +190,43 @@ impl Order {
             let place = cursor.place();
             let at = self.open.partition_point(|other| other.place() < place);
             self.open.insert(at, cursor);
+        }
+    }
+
+    /// Puts the sources with numbers below `end` in line. `false`: they overlap, or have to be put in order themselves.
+    fn line_up(&mut self, end: u64) -> bool {
+        self.line.clear();
+        let open = self.open.iter().enumerate();
+        let numbers = open.filter_map(|(index, cursor)| Some((cursor.number?, index)));
+        self.line
+            .extend(numbers.filter(|(number, _)| *number < end));
+        self.line.sort_unstable();
+        let mut last = 0;
+        self.line.iter().all(|(number, index)| {
+            let cursor = &self.open[*index];
+            let is_after = last < *number;
+            last = cursor.source.highest.min(end);
+            is_after && cursor.is_plain()
+        })
+    }
+
+    fn give_out_in_line(&mut self, begin: u64, end: u64, each: &mut impl FnMut(Event)) {
+        let mut next = begin;
+        if self.next != 0 && self.next < begin {
+            note_gap(&mut self.gaps, self.next, begin);
+        }
+        let gaps = &mut self.gaps;
+        for (_, index) in &self.line {
+            self.open[*index].events_below(end, |event| {
+                if next < event.number {
+                    note_gap(gaps, next, event.number);
+                }
+                next = event.number.saturating_add(1);
+                each(event);
+            });
+        }
+        if next < end {
+            note_gap(gaps, next, end);
         }
     }
 
@@ -353,6 +397,41 @@ mod tests {
                 .collect();
             assert_eq!(found, naive(&runs));
             assert_eq!(order.late, 0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sources_that_follow_one_another_need_no_laying_out(
+            lengths in proptest::collection::vec(1usize..50, 1..40),
+            gap in 1u64..700,
+            moved in 0usize..40,
+            (twice, back) in (0usize..40, 0u64..3),
+        ) {
+            let mut next = 1;
+            let mut runs = Vec::new();
+            for length in lengths {
+                let run: Vec<u64> = (0..length as u64).map(|it| next + it * gap).collect();
+                next = run[length - 1] + gap;
+                runs.push(run);
+            }
+            let first = moved % runs.len();
+            runs.rotate_left(first);
+            let with_copy = twice % runs.len();
+            let copy = runs[with_copy][0].saturating_sub(back).max(1);
+            runs[with_copy].insert(0, copy);
+            let mut order = Order::default();
+            for (offset, run) in (0..).zip(&runs) {
+                order.feed(vec![source(offset, run)]);
+            }
+            order.end();
+            let found: Vec<_> = events(&mut order)
+                .iter()
+                .map(|event| (event.number, event.record.ptr))
+                .collect();
+            assert_eq!(found, naive(&runs));
+            let missing: u64 = order.gaps.iter().map(|(begin, end)| end - begin).sum();
+            assert_eq!(missing, order.next - found[0].0 - found.len() as u64);
         }
     }
 

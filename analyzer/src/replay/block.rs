@@ -43,6 +43,3 @@ pub(crate) enum Entry {
     /// Nothing.
     Forgotten,
 }
-
-// With its address an entry is one cache line.
-const _: () = assert!(size_of::<Entry>() <= 56);

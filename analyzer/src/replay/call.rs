@@ -1,7 +1,8 @@
-//! Heap calls of a stretch of events, spread over the shards of the heap, with all that a shard must know of each.
+//! Heap calls of a stretch of events in order, with all that a shard of the heap must know of each.
 
 use super::block::Moment;
-use super::heap::{SHARDS, shard_of};
+use super::heap::shard_of;
+use super::shard::Paired;
 use crate::sites::SiteId;
 use heapwire_format::Family;
 
@@ -22,28 +23,32 @@ pub(super) enum Kind {
     Freed,
 }
 
-impl Kind {
-    /// Whether it is a release that can be wrong.
-    pub(super) fn releases(self) -> bool {
-        matches!(self, Self::Release | Self::Open)
-    }
-}
-
 /// One call at one address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) address: u64,
-    /// Of a block that begins or moves its size; of a release the number of the block that it would make a temporary one.
+    /// Of a block that begins its size; of a release the number of the block that it would make a temporary one; of
+    /// what closes a realloc the place of its [`Closing`].
     pub(super) value: u64,
     pub(super) clock: u64,
     pub(super) number: u64,
-    /// Number of the realloc's old half; 0 = not known.
-    pub(super) partner: u64,
     pub(super) site: SiteId,
     pub(super) tid: u32,
-    pub(super) position: u32,
     pub(super) kind: Kind,
     pub(super) family: Family,
+}
+
+// They are handed from stage to stage, which is most of what the stages cost.
+const _: () = assert!(size_of::<Call>() <= 48);
+
+/// What closes a realloc.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closing {
+    /// Number of the realloc's old half; 0 = not known.
+    pub(super) partner: u64,
+    /// Of a block that moves its new size; of one that is released the number of the block that this would make a temporary
+    /// one.
+    pub(super) value: u64,
 }
 
 impl Call {
@@ -56,23 +61,14 @@ impl Call {
     }
 }
 
-/// A block that begins, for the account.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gain {
-    pub(super) position: u32,
-    pub(super) site: SiteId,
-    pub(super) size: u64,
-    pub(super) clock: u64,
-    pub(super) number: u64,
-}
-
 /// The heap calls of a stretch of events; each has a position in it.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// For each shard its calls, in order.
-    pub(super) calls: Vec<Vec<Call>>,
     /// In order.
-    pub(super) gains: Vec<Gain>,
+    pub(super) calls: Vec<Call>,
+    /// The shard of each.
+    pub(super) shards: Vec<u8>,
+    closings: Vec<Closing>,
     /// Positions where the clock was higher than ever before.
     pub(super) ticks: Vec<(u32, u64)>,
     /// Blocks may have been handed out that the trace does not show.
@@ -81,7 +77,8 @@ pub(crate) struct Batch {
     pub(super) writes_late: bool,
     /// Positions from which on events are missing before the number that is given.
     doubts: Vec<(u32, u64)>,
-    positions: u32,
+    /// What pairing finds, by part of the shards.
+    pub(super) paired: Vec<Paired>,
 }
 
 impl Batch {
@@ -92,41 +89,56 @@ impl Batch {
         writes_late: bool,
         doubted_to: Option<u64>,
     ) -> Self {
-        self.calls.resize_with(SHARDS, Vec::new);
-        self.calls.iter_mut().for_each(Vec::clear);
-        self.gains.clear();
+        self.calls.clear();
+        self.shards.clear();
+        self.closings.clear();
         self.ticks.clear();
         self.doubts.clear();
-        self.positions = 0;
         self.is_late = is_late;
         self.writes_late = writes_late;
         self.doubt(doubted_to);
         self
     }
 
-    /// Positions.
-    pub(super) fn len(&self) -> usize {
-        self.positions as usize
-    }
-
-    /// Begins a position.
-    pub(super) fn advance(&mut self) -> u32 {
-        let position = self.positions;
-        self.positions += 1;
-        position
+    /// The position to come.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a batch is of a window of numbers"
+    )]
+    fn position(&self) -> u32 {
+        self.calls.len() as u32
     }
 
     /// Notes that the clock is higher from the next position on than it ever was.
     pub(super) fn tick(&mut self, clock: u64) {
+        let position = self.position();
         match self.ticks.last_mut() {
-            Some(last) if last.0 == self.positions => last.1 = clock,
-            _ => self.ticks.push((self.positions, clock)),
+            Some(last) if last.0 == position => last.1 = clock,
+            _ => self.ticks.push((position, clock)),
         }
     }
 
     #[inline]
     pub(super) fn push(&mut self, call: Call) {
-        self.calls[shard_of(call.address)].push(call);
+        self.shards.push(shard_of(call.address));
+        self.calls.push(call);
+    }
+
+    /// Adds a call that closes a realloc.
+    pub(super) fn push_closing(&mut self, call: Call, closing: Closing) {
+        let value = self.closings.len() as u64;
+        self.closings.push(closing);
+        self.push(Call { value, ..call });
+    }
+
+    /// How a call closes a realloc.
+    pub(super) fn closing(&self, call: &Call) -> Closing {
+        let place = usize::try_from(call.value).unwrap_or(usize::MAX);
+        let closing = self.closings.get(place).copied();
+        closing.unwrap_or(Closing {
+            partner: 0,
+            value: 0,
+        })
     }
 
     /// From the next position on, events are missing before number `doubted_to`.
@@ -134,7 +146,7 @@ impl Batch {
         if let Some(number) = doubted_to
             && self.doubts.last().is_none_or(|(_, last)| *last != number)
         {
-            self.doubts.push((self.positions, number));
+            self.doubts.push((self.position(), number));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The part of a replay that needs the order of events and no address: which site a call is of, which halves of a realloc
 //! belong together, what is missing, and what control records say.
 
-use super::call::{Batch, Call, Gain, Kind};
+use super::call::{Batch, Call, Closing, Kind};
 use super::code::Code;
 use super::control::Declaring;
 use super::numbers::Numbers;
@@ -95,10 +95,8 @@ impl Events {
             value: record.size,
             clock: event.clock,
             number: event.number,
-            partner: 0,
             site: self.code.site(record, sites),
             tid: event.tid,
-            position: batch.advance(),
             kind: Kind::HandOut,
             family: Family::from_flags(record.flags),
         };
@@ -154,11 +152,11 @@ impl Events {
                 self.counts.releases = self.counts.releases.saturating_add(1);
                 let value = self.threads.release(event.tid, call.address, event.number);
                 if !self.close(event, call, Kind::Freed, value, batch) {
-                    batch.push(Call {
+                    let call = Call {
                         kind: Kind::Freed,
-                        value,
                         ..call
-                    });
+                    };
+                    batch.push_closing(call, Closing { partner: 0, value });
                 }
             }
         }
@@ -170,13 +168,6 @@ impl Events {
         self.counts.allocated_bytes = self.counts.allocated_bytes.saturating_add(size);
         self.threads
             .hand_out(call.tid, call.address, call.number, size);
-        batch.gains.push(Gain {
-            position: call.position,
-            site: call.site,
-            size,
-            clock: call.clock,
-            number: call.number,
-        });
         batch.push(call);
     }
 
@@ -196,13 +187,13 @@ impl Events {
         else {
             return false;
         };
-        batch.push(Call {
+        let partner = open.number;
+        let call = Call {
             kind,
-            value,
             address: open.address,
-            partner: open.number,
             ..call
-        });
+        };
+        batch.push_closing(call, Closing { partner, value });
         true
     }
 

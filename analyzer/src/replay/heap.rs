@@ -6,9 +6,8 @@
 use super::block::Block;
 use super::call::{Batch, Call, Kind};
 use super::fault::{RawFault, Target, Wrong};
-use super::shard::{Paired, Shard, fault, holds};
+use super::shard::{End, Paired, Shard, fault, holds, pair};
 use super::table::hash;
-use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::mem;
 
@@ -16,10 +15,16 @@ use std::mem;
 pub(super) const SHARD_BITS: u32 = 5;
 
 /// Shards of a heap.
-pub(super) const SHARDS: usize = 1 << SHARD_BITS;
+const SHARDS: usize = 1 << SHARD_BITS;
 
 /// Calls of a batch that are worth another thread.
 const WORTH_A_THREAD: usize = 1 << 12;
+
+/// Live blocks that are: with fewer, other stages keep two threads busy.
+const LIVE_WORTH_A_THREAD: usize = 1 << 19;
+
+/// Parts that the shards are paired in at most.
+const PARTS: usize = 8;
 
 /// Entries that searches may look at before an index pays.
 const SEARCH_BUDGET: usize = 1 << 22;
@@ -29,8 +34,8 @@ const ALIGNMENT: u64 = 8;
 
 /// The shard of an address.
 #[inline]
-pub(super) fn shard_of(address: u64) -> usize {
-    (hash(address) >> (64 - SHARD_BITS)) as usize
+pub(super) fn shard_of(address: u64) -> u8 {
+    (hash(address) >> (64 - SHARD_BITS)) as u8
 }
 
 /// All addresses that are handed out, and the last releases. Grows with the live blocks, not with the trace.
@@ -54,23 +59,42 @@ impl Default for Heap {
 }
 
 impl Heap {
-    /// Pairs the calls of a batch. With `threads` beyond two, which other stages use, shards are worked on at once.
-    pub(super) fn pair(&mut self, batch: &Batch, threads: usize) -> Vec<Paired> {
-        let mut paired: Vec<Paired> = if threads > 2 && batch.len() >= WORTH_A_THREAD {
-            let shards = self.shards.par_iter_mut().zip(&batch.calls);
-            shards
-                .map(|(shard, calls)| shard.pair(calls, batch))
-                .collect()
-        } else {
-            let shards = self.shards.iter_mut().zip(&batch.calls);
-            shards
-                .map(|(shard, calls)| shard.pair(calls, batch))
-                .collect()
-        };
+    /// Pairs the calls of a batch, in parts of the shards at once where that pays.
+    pub(super) fn pair(&mut self, batch: &mut Batch, threads: usize) {
+        let parts = self.parts(batch, threads);
+        let mut paired = mem::take(&mut batch.paired);
+        paired.resize_with(parts, Paired::default);
+        let shards = self.shards.chunks_mut(SHARDS / parts);
+        let firsts = (0..SHARDS).step_by(SHARDS / parts);
+        let mut work = firsts.zip(shards).zip(&mut paired);
+        let calls = &*batch;
+        if let Some(((first, shards), found)) = work.next() {
+            rayon::in_place_scope(|scope| {
+                for ((first, shards), found) in work {
+                    scope.spawn(move |_| pair(shards, first, calls, found));
+                }
+                pair(shards, first, calls, found);
+            });
+        }
         if paired.iter().any(|of| !of.unknown.is_empty()) {
             self.judge_unknown(batch, &mut paired);
         }
-        paired
+        batch.paired = paired;
+    }
+
+    /// Parts that the shards are paired in: what is found does not depend on it.
+    fn parts(&self, batch: &Batch, threads: usize) -> usize {
+        if threads == 1 || batch.calls.len() < WORTH_A_THREAD {
+            return 1;
+        }
+        if threads > 2 {
+            return (threads.next_power_of_two() / 2).min(PARTS);
+        }
+        1 + usize::from(self.live() >= LIVE_WORTH_A_THREAD)
+    }
+
+    fn live(&self) -> usize {
+        self.shards.iter().map(|it| it.own.table.live()).sum()
     }
 
     /// A heap that begins as this one is now. This one should rest until it is [thawed](Self::thaw).
@@ -123,7 +147,7 @@ impl Heap {
 
     /// Takes a release back, unless the address was handed out since. Gives whether it did.
     pub(super) fn restore(&mut self, address: u64, block: Block) -> bool {
-        self.shards[shard_of(address)].restore(address, block)
+        self.shards[usize::from(shard_of(address))].restore(address, block)
     }
 
     /// The blocks that are live, without inherited ones, in no order that may show.
@@ -140,43 +164,32 @@ impl Heap {
     /// For that a block is looked for that held the address then, in all shards.
     fn judge_unknown(&mut self, batch: &Batch, paired: &mut [Paired]) {
         let mut unknown = Vec::new();
-        for (shard, of) in paired.iter_mut().enumerate() {
-            let calls = &batch.calls[shard];
-            let places = mem::take(&mut of.unknown);
-            unknown.extend(
-                places
-                    .into_iter()
-                    .map(|at| (calls[at].position, shard, at, None)),
-            );
+        for (part, of) in paired.iter_mut().enumerate() {
+            let positions = mem::take(&mut of.unknown);
+            unknown.extend(positions.into_iter().map(|position| (position, part, None)));
             // The release before a second one may turn out to have been none.
             of.faults.retain(|(position, fault)| {
                 let of_unknown = fault.wrong == Wrong::Double && fault.size.is_none();
                 if of_unknown {
-                    let at = calls.partition_point(|call| call.position < *position);
-                    let at = at
-                        + calls[at..]
-                            .iter()
-                            .take_while(|it| !it.kind.releases())
-                            .count();
-                    unknown.push((*position, shard, at, Some(*fault)));
+                    unknown.push((*position, part, Some(*fault)));
                 }
                 !of_unknown
             });
         }
         unknown.sort_unstable_by_key(|(position, ..)| *position);
         let mut invalid: BTreeSet<u64> = BTreeSet::new();
-        for (position, shard, at, double) in unknown {
-            let call = batch.calls[shard][at];
+        for (position, part, double) in unknown {
+            let call = batch.calls[position as usize];
             if let Some(fault) = double
                 && !invalid.contains(&fault.first_number)
             {
-                paired[shard].faults.push((position, fault));
+                paired[part].faults.push((position, fault));
                 continue;
             }
-            let inside = self.containing_at(&call, batch, paired);
+            let inside = self.containing_at(&call, position, batch, paired);
             let doubt = batch.doubt_at(position);
             let may_be_earlier = batch.is_late || doubt.is_some();
-            let of = &mut paired[shard];
+            let of = &mut paired[part];
             let target = match inside {
                 _ if !call.address.is_multiple_of(ALIGNMENT) => Target::Crooked,
                 Some(_) => Target::Known,
@@ -194,7 +207,7 @@ impl Heap {
                 ..fault(Wrong::Invalid, target, &call, doubt.is_none())
             };
             of.faults.push((position, fault));
-            self.shards[shard].forget(&call);
+            self.shards[usize::from(shard_of(call.address))].forget(&call);
         }
         for of in paired {
             let closed = mem::take(&mut of.closed_unknown);
@@ -206,13 +219,13 @@ impl Heap {
     fn containing_at(
         &mut self,
         call: &Call,
+        position: u32,
         batch: &Batch,
         paired: &[Paired],
     ) -> Option<(u64, Block)> {
         let address = call.address;
         let was_there = |block: &Block| block.number < call.number;
-        let all = self.shards.iter().map(|it| it.own.table.live()).sum();
-        self.searched = self.searched.saturating_add(all);
+        self.searched = self.searched.saturating_add(self.live());
         let may_search = self.searched <= SEARCH_BUDGET;
         let live = self.shards.iter().filter_map(|shard| {
             shard
@@ -220,29 +233,25 @@ impl Heap {
                 .filter(|(_, block)| was_there(block))
         });
         let held = paired.iter().flat_map(|of| of.held.iter().copied());
-        let released = paired.iter().zip(&batch.calls).flat_map(|(of, calls)| {
-            let later = of.ends.partition_point(|end| end.position <= call.position);
+        let released = paired.iter().flat_map(|of| {
+            let later = of.ends.partition_point(|end| end.position <= position);
             of.ends[later..].iter().filter_map(|end| {
-                let begin = released_at(calls, end.position)?;
+                let begin = released_by(&batch.calls, end)?;
                 Some((end.position, begin, end.block))
             })
         });
         let gone = held
             .chain(released)
-            .filter(|(position, begin, block)| {
-                *position > call.position && was_there(block) && holds(*begin, block, address)
+            .filter(|(at, begin, block)| {
+                *at > position && was_there(block) && holds(*begin, block, address)
             })
             .map(|(_, begin, block)| (begin, block));
         live.chain(gone).max_by_key(|(begin, _)| *begin)
     }
 }
 
-/// The address that was released at a position.
-fn released_at(calls: &[Call], position: u32) -> Option<u64> {
-    let at = calls.partition_point(|call| call.position < position);
-    let there = calls[at..]
-        .iter()
-        .take_while(|call| call.position == position);
-    let mut released = there.filter(|call| matches!(call.kind, Kind::Release | Kind::Freed));
-    released.next().map(|call| call.address)
+/// The address of the release that ended a block, if it was one.
+fn released_by(calls: &[Call], end: &End) -> Option<u64> {
+    let call = calls.get(end.position as usize)?;
+    matches!(call.kind, Kind::Release | Kind::Freed).then_some(call.address)
 }

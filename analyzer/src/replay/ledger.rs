@@ -2,12 +2,13 @@
 
 use super::Beginning;
 use super::block::Block;
-use super::call::Batch;
+use super::call::{Batch, Kind};
 use super::fault::{RawFault, Target};
 use super::histogram::Histogram;
-use super::shard::Paired;
 use super::timeline::Timeline;
 use super::usage::Usage;
+use crate::sites::SiteId;
+use std::mem;
 
 /// Faults that are kept one by one.
 const FAULTS: usize = 1 << 16;
@@ -31,12 +32,17 @@ pub(super) struct Ledger {
     pub(super) sizes: Histogram,
     pub(super) lifetimes: Histogram,
     pub(super) lifetimes_in_records: Histogram,
-    /// Bytes that end at each position of a batch.
-    freed: Vec<u64>,
-    /// Bytes that begin.
-    gained: Vec<u64>,
-    /// Blocks that begin, less those that end.
-    net: Vec<i32>,
+    /// What ends at each position of a batch.
+    ended: Vec<Ended>,
+}
+
+/// The end of a block, if there is one.
+#[derive(Clone, Copy, Default)]
+struct Ended {
+    size: u64,
+    site: Option<SiteId>,
+    is_inherited: bool,
+    is_temporary: bool,
 }
 
 impl Ledger {
@@ -56,28 +62,15 @@ impl Ledger {
             sizes: Histogram::default(),
             lifetimes: Histogram::default(),
             lifetimes_in_records: Histogram::default(),
-            freed: Vec::new(),
-            gained: Vec::new(),
-            net: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
     /// Books a batch and what its pairing found.
-    pub(super) fn book(&mut self, batch: &Batch, paired: &[Paired]) {
-        self.lay_out(batch, paired);
-        let peak = self.walk(batch);
-        let split = peak.map_or(0, |(position, _)| position + 1);
-        if let Some((position, bytes)) = peak {
-            self.apply(batch, paired, 0, split);
-            let at = batch.gains.partition_point(|gain| gain.position < position);
-            let (clock, number) = batch
-                .gains
-                .get(at)
-                .map_or((0, 0), |gain| (gain.clock, gain.number));
-            self.usage.mark_peak(bytes, clock, number);
-        }
-        self.apply(batch, paired, split, u32::MAX);
-        self.count(paired);
+    pub(super) fn book(&mut self, batch: &Batch) {
+        self.lay_out(batch);
+        self.walk(batch);
+        self.count(batch);
     }
 
     /// Whether blocks were released that came from past the recorder, for all that the process lived on.
@@ -90,108 +83,79 @@ impl Ledger {
     pub(super) fn end(&mut self, block: &Block) {
         if block.number >= self.first_own {
             self.usage.release(block.handed_out.site, block.size);
-            self.usage.live_bytes = self.usage.live_bytes.saturating_sub(block.size);
         } else {
-            self.end_inherited(block);
+            self.end_inherited(block.size);
         }
     }
 
-    fn end_inherited(&mut self, block: &Block) {
+    fn end_inherited(&mut self, size: u64) {
         self.inherited_blocks = self.inherited_blocks.saturating_sub(1);
-        self.inherited_bytes = self.inherited_bytes.saturating_sub(block.size);
+        self.inherited_bytes = self.inherited_bytes.saturating_sub(size);
     }
 
-    fn lay_out(&mut self, batch: &Batch, paired: &[Paired]) {
-        self.freed.clear();
-        self.freed.resize(batch.len(), 0);
-        self.gained.clear();
-        self.gained.resize(batch.len(), 0);
-        self.net.clear();
-        self.net.resize(batch.len(), 0);
-        for gain in &batch.gains {
-            self.gained[gain.position as usize] = gain.size;
-            self.net[gain.position as usize] += 1;
-            self.sizes.note(gain.size);
-        }
-        for of in paired {
-            for end in &of.ends {
-                if end.block.number >= self.first_own {
-                    let freed = &mut self.freed[end.position as usize];
-                    *freed = freed.saturating_add(end.block.size);
-                    self.net[end.position as usize] -= 1;
-                }
-            }
+    fn lay_out(&mut self, batch: &Batch) {
+        self.ended.clear();
+        self.ended.resize(batch.calls.len(), Ended::default());
+        for end in batch.paired.iter().flat_map(|of| &of.ends) {
+            self.ended[end.position as usize] = Ended {
+                size: end.block.size,
+                site: Some(end.block.handed_out.site),
+                is_inherited: end.block.number < self.first_own,
+                is_temporary: end.is_temporary,
+            };
         }
     }
 
-    /// Follows live bytes from position to position. Gives the position and height of a new peak, if there is one.
-    fn walk(&mut self, batch: &Batch) -> Option<(u32, u64)> {
-        let mut live = self.usage.live_bytes;
-        let mut blocks = self.usage.live_blocks;
-        let mut highest = self.usage.peak.bytes;
-        let mut peak = None;
+    /// Books what ends and begins from call to call.
+    fn walk(&mut self, batch: &Batch) {
+        let ended = mem::take(&mut self.ended);
         let ticks = batch.ticks.iter().map(|(position, _)| *position as usize);
         let begins = std::iter::once(0).chain(ticks.clone());
-        let ends = ticks.chain([batch.len()]);
+        let ends = ticks.chain([batch.calls.len()]);
         let clocks = std::iter::once(None).chain(batch.ticks.iter().map(|tick| Some(tick.1)));
         for ((begin, end), clock) in begins.zip(ends).zip(clocks) {
             if let Some(clock) = clock {
-                self.timeline.advance_to(clock, (live, blocks));
+                let live = (self.usage.live_bytes, self.usage.live_blocks);
+                self.timeline.advance_to(clock, live);
             }
             let mut most = (0, 0);
-            for (at, (freed, gained)) in
-                (begin..).zip(self.freed[begin..end].iter().zip(&self.gained[begin..end]))
-            {
-                live = live.saturating_sub(*freed).saturating_add(*gained);
-                blocks = blocks.saturating_add_signed(self.net[at].into());
-                most = (most.0.max(live), most.1.max(blocks));
-                if live > highest {
-                    highest = live;
-                    peak = Some((at, live));
+            for (call, ended) in batch.calls[begin..end].iter().zip(&ended[begin..end]) {
+                self.end_one(ended);
+                if call.kind == Kind::HandOut {
+                    self.sizes.note(call.value);
+                    self.usage.acquire(call.site, call.value);
+                    self.usage.note_peak(call.clock, call.number);
                 }
+                let live = (self.usage.live_bytes, self.usage.live_blocks);
+                most = (live.0.max(most.0), live.1.max(most.1));
             }
             self.timeline.note(most);
         }
-        self.usage.live_bytes = live;
-        peak.map(|(at, bytes)| (u32::try_from(at).unwrap_or(u32::MAX), bytes))
+        self.ended = ended;
     }
 
-    /// Books blocks that begin or end from position `from` on and before `to`, by site.
-    fn apply(&mut self, batch: &Batch, paired: &[Paired], from: u32, to: u32) {
-        let first = batch.gains.partition_point(|gain| gain.position < from);
-        for gain in &batch.gains[first..] {
-            if gain.position >= to {
-                break;
-            }
-            self.usage.acquire(gain.site, gain.size);
+    #[inline]
+    fn end_one(&mut self, ended: &Ended) {
+        let Some(site) = ended.site else {
+            return;
+        };
+        if ended.is_temporary {
+            self.usage.note_temporary(site);
+            self.temporary += 1;
         }
-        for of in paired {
-            let first = of.ends.partition_point(|end| end.position < from);
-            for end in &of.ends[first..] {
-                if end.position >= to {
-                    break;
-                }
-                if end.block.number >= self.first_own {
-                    self.usage
-                        .release(end.block.handed_out.site, end.block.size);
-                } else {
-                    self.inherited_blocks = self.inherited_blocks.saturating_sub(1);
-                    self.inherited_bytes = self.inherited_bytes.saturating_sub(end.block.size);
-                }
-            }
+        if ended.is_inherited {
+            self.end_inherited(ended.size);
+        } else {
+            self.usage.release(site, ended.size);
         }
     }
 
-    fn count(&mut self, paired: &[Paired]) {
+    fn count(&mut self, batch: &Batch) {
         let mut faults: Vec<(u32, RawFault)> = Vec::new();
-        for of in paired {
-            for site in &of.temporaries {
-                self.usage.note_temporary(*site);
-            }
+        for of in &batch.paired {
             for (site, bytes) in &of.grown {
                 self.usage.note_growth(*site, *bytes);
             }
-            self.temporary += of.temporaries.len() as u64;
             self.earlier_releases += of.earlier;
             self.unseen_releases += of.unseen;
             self.late_releases += of.late;

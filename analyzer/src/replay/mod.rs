@@ -13,9 +13,11 @@ mod heap;
 mod histogram;
 mod late;
 mod ledger;
+mod memory;
 mod numbers;
 mod outcome;
 mod shard;
+mod slot;
 mod table;
 mod threads;
 mod timeline;
@@ -34,7 +36,6 @@ use code::Code;
 use heap::Heap;
 use ledger::Ledger;
 use numbers::Numbers;
-use shard::Paired;
 use std::sync::mpsc;
 use std::thread;
 
@@ -195,12 +196,12 @@ impl Replay {
         }
         loop {
             let batch = self.events.batch(self.spare.take().unwrap_or_default());
-            let batch = match look(&mut self.events, batch) {
+            let mut batch = match look(&mut self.events, batch) {
                 Ok(batch) => batch,
                 Err(result) => return result,
             };
-            let paired = self.heap.pair(&batch, threads);
-            self.ledger.book(&batch, &paired);
+            self.heap.pair(&mut batch, threads);
+            self.ledger.book(&batch);
             self.spare = Some(batch);
         }
     }
@@ -213,35 +214,23 @@ impl Replay {
     ) -> T {
         let (heap, ledger, events) = (&mut self.heap, &mut self.ledger, &mut self.events);
         let (to_heap, looked) = mpsc::sync_channel::<Batch>(AHEAD);
+        let (to_ledger, paired) = mpsc::sync_channel::<Batch>(AHEAD);
         let (give_back, spare) = mpsc::channel();
-        let mut book = move |batch: Batch, paired: Vec<Paired>| {
-            ledger.book(&batch, &paired);
-            let _ = give_back.send(batch); // nobody wants the last ones
-        };
         thread::scope(|scope| {
-            if threads == 2 {
-                scope.spawn(move || {
-                    for batch in looked {
-                        let paired = heap.pair(&batch, threads);
-                        book(batch, paired);
+            scope.spawn(move || {
+                for mut batch in looked {
+                    heap.pair(&mut batch, threads);
+                    if to_ledger.send(batch).is_err() {
+                        return;
                     }
-                });
-            } else {
-                let (to_ledger, paired) = mpsc::sync_channel(AHEAD);
-                scope.spawn(move || {
-                    for batch in looked {
-                        let paired = heap.pair(&batch, threads);
-                        if to_ledger.send((batch, paired)).is_err() {
-                            return;
-                        }
-                    }
-                });
-                scope.spawn(move || {
-                    for (batch, paired) in paired {
-                        book(batch, paired);
-                    }
-                });
-            }
+                }
+            });
+            scope.spawn(move || {
+                for batch in paired {
+                    ledger.book(&batch);
+                    let _ = give_back.send(batch); // nobody wants the last ones
+                }
+            });
             loop {
                 let batch = events.batch(spare.try_recv().unwrap_or_default());
                 match look(events, batch) {

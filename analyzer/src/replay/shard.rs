@@ -1,7 +1,7 @@
 //! One shard of the heap: takes the calls at its addresses in order, and pairs them.
 
 use super::block::{Block, Entry, Released};
-use super::call::{Batch, Call, Kind};
+use super::call::{Batch, Call, Closing, Kind};
 use super::fault::{RawFault, Target, Wrong};
 use super::histogram::Histogram;
 use super::late::Late;
@@ -11,10 +11,11 @@ use heapwire_format::Op;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::mem;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Calls that are looked up together, so that their cache misses overlap.
-pub(super) const TOGETHER: usize = 32;
+const TOGETHER: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Shard {
@@ -51,17 +52,17 @@ pub(super) struct Open {
 /// The end of a block in the account.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
-    pub(super) position: u32,
     pub(super) block: Block,
+    pub(super) position: u32,
+    /// It was released before the same thread allocated again.
+    pub(super) is_temporary: bool,
 }
 
-/// What a shard, or all of them, found in one batch.
+/// What some of the shards found in one batch.
 #[derive(Default)]
 pub(super) struct Paired {
-    /// In order of position within a shard.
+    /// In order of position.
     pub(super) ends: Vec<End>,
-    /// Sites of blocks that were released before the same thread allocated again.
-    pub(super) temporaries: Vec<SiteId>,
     /// Sites of blocks that a realloc made larger, and by how much.
     pub(super) grown: Vec<(SiteId, u64)>,
     pub(super) earlier: u64,
@@ -73,28 +74,66 @@ pub(super) struct Paired {
     pub(super) lifetimes_in_records: Histogram,
     /// Blocks that the old half of a realloc took, with its position.
     pub(super) held: Vec<(u32, u64, Block)>,
-    /// Places among the calls of releases that nothing is known of.
-    pub(super) unknown: Vec<usize>,
+    /// Positions of releases that nothing is known of.
+    pub(super) unknown: Vec<u32>,
     /// Numbers of reallocs of unknown blocks that were closed.
     pub(super) closed_unknown: Vec<u64>,
+    /// Positions of the calls at addresses of these shards.
+    positions: Vec<u32>,
+}
+
+/// A call, its position, and where the entry of its address probably is.
+#[derive(Clone, Copy)]
+struct Placed<'c> {
+    call: &'c Call,
+    position: u32,
+    hint: usize,
+}
+
+/// Pairs the calls of a batch at addresses of `shards`, of which the first is number `first`.
+pub(super) fn pair(shards: &mut [Shard], first: usize, batch: &Batch, paired: &mut Paired) {
+    paired.begin(batch, first..first + shards.len());
+    let positions = mem::take(&mut paired.positions);
+    let placed = |position: u32| {
+        let at = position as usize;
+        (&batch.calls[at], usize::from(batch.shards[at]) - first)
+    };
+    let mut chunks = positions.chunks(TOGETHER);
+    let mut fetched: &[u32] = &[]; // their tags are on the way
+    let mut hinted: (&[u32], [usize; TOGETHER]) = (&[], [0; TOGETHER]); // their entries are
+    loop {
+        let chunk = chunks.next().unwrap_or_default();
+        for position in chunk {
+            let (call, shard) = placed(*position);
+            shards[shard].own.table.fetch_tags(call.address);
+        }
+        let mut hints = [0; TOGETHER];
+        for (hint, position) in hints.iter_mut().zip(fetched) {
+            let (call, shard) = placed(*position);
+            *hint = shards[shard].own.table.hint(call.address);
+        }
+        for (position, hint) in hinted.0.iter().zip(hinted.1) {
+            let (call, shard) = placed(*position);
+            let placed = Placed {
+                call,
+                position: *position,
+                hint,
+            };
+            shards[shard].call(placed, batch, paired);
+        }
+        hinted = (fetched, hints);
+        fetched = chunk;
+        if fetched.is_empty() && hinted.0.is_empty() {
+            break;
+        }
+    }
+    paired.positions = positions;
 }
 
 impl Shard {
-    pub(super) fn pair(&mut self, calls: &[Call], batch: &Batch) -> Paired {
-        let mut paired = Paired::default();
-        let mut hints = [0; TOGETHER];
-        for (part, calls) in calls.chunks(TOGETHER).enumerate() {
-            for (hint, call) in hints.iter_mut().zip(calls) {
-                *hint = self.own.table.hint(call.address);
-            }
-            for (at, (hint, call)) in hints.iter().zip(calls).enumerate() {
-                self.call(call, *hint, part * TOGETHER + at, batch, &mut paired);
-            }
-        }
-        paired
-    }
-
-    fn call(&mut self, call: &Call, hint: usize, at: usize, batch: &Batch, paired: &mut Paired) {
+    #[inline]
+    fn call(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) {
+        let Placed { call, position, .. } = placed;
         match call.kind {
             Kind::HandOut => {
                 let block = Block {
@@ -103,24 +142,24 @@ impl Shard {
                     handed_out: call.moment(),
                     family: call.family,
                 };
-                if let Some(Entry::Live(unseen)) = self.occupy(call.address, block, hint) {
+                if let Some(Entry::Live(unseen)) = self.occupy(call.address, block, placed.hint) {
                     paired.unseen += 1;
-                    paired.end(call, unseen);
-                    if batch.writes_late && batch.is_whole_since(unseen.number, call.position) {
+                    paired.end(position, unseen);
+                    if batch.writes_late && batch.is_whole_since(unseen.number, position) {
                         self.late.expect(call.address);
                     }
                 }
             }
             Kind::Release => {
-                if let Some(block) = self.release(call, hint, at, batch, paired) {
-                    paired.end_of_life(call, block);
+                if let Some(block) = self.release(placed, batch, paired) {
+                    paired.end_of_life(placed, call.value, block);
                 }
             }
             Kind::Open => {
                 let unknown = paired.unknown.len();
-                let block = self.release(call, hint, at, batch, paired);
+                let block = self.release(placed, batch, paired);
                 if let Some(block) = block {
-                    paired.held.push((call.position, call.address, block));
+                    paired.held.push((position, call.address, block));
                 }
                 let open = Open {
                     address: call.address,
@@ -129,75 +168,71 @@ impl Shard {
                 };
                 self.open.insert(call.number, open);
             }
-            Kind::Moved | Kind::Failed | Kind::Freed => self.close(call, hint, paired),
+            Kind::Moved | Kind::Failed | Kind::Freed => {
+                self.close(placed, batch.closing(call), paired);
+            }
         }
     }
 
     /// Closes a realloc.
-    fn close(&mut self, call: &Call, hint: usize, paired: &mut Paired) {
-        let open = self.open.remove(&call.partner);
+    fn close(&mut self, placed: Placed<'_>, closing: Closing, paired: &mut Paired) {
+        let Placed { call, position, .. } = placed;
+        let open = self.open.remove(&closing.partner);
         if let Some(open) = &open
             && open.is_unknown
         {
             if call.kind == Kind::Failed {
                 self.forget_release(open.address);
             } else {
-                paired.closed_unknown.push(call.partner);
+                paired.closed_unknown.push(closing.partner);
             }
         }
         let block = open.and_then(|open| open.block);
         match (call.kind, block) {
             (Kind::Moved, Some(block)) => {
-                let more = call.value.saturating_sub(block.size);
+                let more = closing.value.saturating_sub(block.size);
                 if more > 0 {
                     paired.grown.push((call.site, more));
                 }
-                paired.end(call, block);
+                paired.end(position, block);
             }
             (Kind::Failed, Some(block)) if !self.restore(call.address, block) => {
                 paired.unseen += 1;
-                paired.end(call, block);
+                paired.end(position, block);
             }
-            (Kind::Freed, Some(block)) => paired.end_of_life(call, block),
+            (Kind::Freed, Some(block)) => paired.end_of_life(placed, closing.value, block),
             (Kind::Freed, None) if open.is_none() => {
-                if let Ok(block) = self.take(call, hint) {
-                    paired.end_of_life(call, block);
+                if let Ok(block) = self.take(placed) {
+                    paired.end_of_life(placed, closing.value, block);
                 }
             }
             _ => {}
         }
     }
 
-    /// Ends the block that `call` releases, or says what is wrong with that.
-    fn release(
-        &mut self,
-        call: &Call,
-        hint: usize,
-        at: usize,
-        batch: &Batch,
-        paired: &mut Paired,
-    ) -> Option<Block> {
+    /// Ends the block that the call releases, or says what is wrong with that.
+    #[inline]
+    fn release(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) -> Option<Block> {
+        let Placed { call, position, .. } = placed;
         if self.late.take(call.address) {
             paired.late += 1;
             return None;
         }
-        match self.take(call, hint) {
+        match self.take(placed) {
             Ok(block) => {
                 if !block.family.is_released_by(call.family) {
-                    paired
-                        .faults
-                        .push((call.position, mismatch(call, &block, batch)));
+                    let fault = mismatch(placed, &block, batch);
+                    paired.faults.push((position, fault));
                 }
                 Some(block)
             }
             Err(Some(before)) => {
-                paired
-                    .faults
-                    .push((call.position, double(call, &before, batch)));
+                let fault = double(placed, &before, batch);
+                paired.faults.push((position, fault));
                 None
             }
             Err(None) => {
-                paired.unknown.push(at);
+                paired.unknown.push(position);
                 let entry = Entry::Released(Released {
                     block: None,
                     number: call.number,
@@ -210,19 +245,13 @@ impl Shard {
     }
 
     /// Ends the live block at the call's address, if there is one; else gives what is known of the address.
-    fn take(&mut self, call: &Call, hint: usize) -> Result<Block, Option<Released>> {
-        let released = |block: &Block| {
-            Entry::Released(Released {
-                block: Some((block.size, block.handed_out)),
-                number: call.number,
-                released: call.moment(),
-            })
-        };
+    #[inline]
+    fn take(&mut self, placed: Placed<'_>) -> Result<Block, Option<Released>> {
+        let Placed { call, hint, .. } = placed;
         let address = call.address;
         if let Some(at) = self.own.table.find_near(address, hint) {
-            return match self.own.table.entry(at) {
+            return match self.own.table.release(at, call.number, call.moment()) {
                 Entry::Live(block) => {
-                    self.own.table.set(at, released(&block));
                     if let Some(index) = self.own.index.get_mut() {
                         index.remove(&address);
                     }
@@ -234,7 +263,12 @@ impl Shard {
         }
         match self.inherited(address) {
             Some(Entry::Live(block)) => {
-                self.put(address, released(&block));
+                let released = Released {
+                    block: Some((block.size, block.handed_out)),
+                    number: call.number,
+                    released: call.moment(),
+                };
+                self.insert(address, Entry::Released(released));
                 Ok(block)
             }
             Some(Entry::Released(before)) => Err(Some(before)),
@@ -243,27 +277,30 @@ impl Shard {
     }
 
     /// Begins a block; gives what was known of the address.
+    #[inline]
     fn occupy(&mut self, address: u64, block: Block, hint: usize) -> Option<Entry> {
         if let Some(index) = self.own.index.get_mut() {
             index.insert(address, block.size);
         }
         let entry = Entry::Live(block);
         if let Some(at) = self.own.table.find_near(address, hint) {
-            let before = self.own.table.entry(at);
-            self.own.table.set(at, entry);
-            return Some(before);
+            return Some(self.own.table.replace(at, entry));
         }
         let before = self.inherited(address);
-        self.put(address, entry);
+        self.insert(address, entry);
         before
     }
 
     /// Says what is known of an address.
     fn put(&mut self, address: u64, entry: Entry) {
-        if let Some(at) = self.own.table.find(address) {
-            self.own.table.set(at, entry);
-            return;
+        match self.own.table.find(address) {
+            Some(at) => _ = self.own.table.replace(at, entry),
+            None => self.insert(address, entry),
         }
+    }
+
+    /// Says what is known of an address that has no entry of its own.
+    fn insert(&mut self, address: u64, entry: Entry) {
         // A release hides the block that is inherited, so it stays as long as that.
         let base = &self.base;
         self.own.table.insert(address, entry, |address| {
@@ -369,32 +406,57 @@ fn look_up(base: Option<&Base>, address: u64) -> Option<Entry> {
 }
 
 impl Paired {
-    fn end(&mut self, call: &Call, block: Block) {
+    /// Empties it, for the calls of a batch at addresses of some shards.
+    fn begin(&mut self, batch: &Batch, shards: Range<usize>) {
+        let mut positions = mem::take(&mut self.positions);
+        let mut ends = mem::take(&mut self.ends);
+        ends.clear();
+        positions.clear();
+        positions.resize(batch.calls.len(), 0);
+        let mut mine = 0;
+        for (position, shard) in (0..).zip(&batch.shards) {
+            positions[mine] = position;
+            mine += usize::from(shards.contains(&usize::from(*shard)));
+        }
+        positions.truncate(mine);
+        *self = Self {
+            ends,
+            positions,
+            ..Self::default()
+        };
+    }
+
+    fn end(&mut self, position: u32, block: Block) {
         self.ends.push(End {
-            position: call.position,
             block,
+            position,
+            is_temporary: false,
         });
     }
 
-    /// The end of a block that was released.
-    fn end_of_life(&mut self, call: &Call, block: Block) {
+    /// The end of a block that was released; a temporary one, if it is the one of number `last`.
+    #[inline]
+    fn end_of_life(&mut self, placed: Placed<'_>, last: u64, block: Block) {
+        let Placed { call, position, .. } = placed;
         let lived = call.clock.saturating_sub(block.handed_out.clock);
         self.lifetimes.note(lived);
         self.lifetimes_in_records
             .note(call.number.saturating_sub(block.number));
-        if call.value == block.number {
-            self.temporaries.push(block.handed_out.site);
-        }
-        self.end(call, block);
+        self.ends.push(End {
+            block,
+            position,
+            is_temporary: last == block.number,
+        });
     }
 }
 
-fn mismatch(call: &Call, block: &Block, batch: &Batch) -> RawFault {
+fn mismatch(placed: Placed<'_>, block: &Block, batch: &Batch) -> RawFault {
+    let call = placed.call;
     let op = match call.kind {
         Kind::Open => Op::REALLOC_OLD,
         _ => Op::RELEASED,
     };
-    let is_whole = batch.is_whole_since(block.number, call.position);
+    let is_whole = batch.is_whole_since(block.number, placed.position);
     RawFault {
         size: Some(block.size),
         allocation: Some(block.handed_out),
@@ -403,14 +465,14 @@ fn mismatch(call: &Call, block: &Block, batch: &Batch) -> RawFault {
     }
 }
 
-fn double(call: &Call, before: &Released, batch: &Batch) -> RawFault {
-    let is_whole = batch.is_whole_since(before.number, call.position);
+fn double(placed: Placed<'_>, before: &Released, batch: &Batch) -> RawFault {
+    let is_whole = batch.is_whole_since(before.number, placed.position);
     RawFault {
         size: before.block.map(|(size, _)| size),
         first_release: Some(before.released),
         first_number: before.number,
         allocation: before.block.map(|(_, handed_out)| handed_out),
-        ..fault(Wrong::Double, Target::Known, call, is_whole)
+        ..fault(Wrong::Double, Target::Known, placed.call, is_whole)
     }
 }
 

@@ -4,9 +4,10 @@
 //! A byte for each slot says whether it is taken and gives a part of the hash, eight of them in a word, so that a look-up
 //! reads one word and one slot.
 
-use super::block::{Entry, Released};
+use super::block::{Entry, Moment};
+use super::memory::{LANES, Memory};
+use super::slot;
 
-const LANES: usize = 8;
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 /// All bits of a tag but `RELEASED`.
@@ -19,23 +20,11 @@ const RELEASED: u8 = 0x40;
 /// Releases that are remembered in any case, and one for so many live blocks beyond.
 const KEPT: usize = 6144;
 const LIVE_A_RELEASE: usize = 16;
-/// Words up to which a table doubles.
-const SMALL: usize = 1 << 10;
-
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Slot {
-    address: u64,
-    entry: Entry,
-}
-
-const _: () = assert!(size_of::<Slot>() == 64);
 
 /// Entries by address.
 #[derive(Default)]
 pub(super) struct Table {
-    words: Vec<u64>,
-    slots: Vec<Slot>,
+    memory: Memory,
     /// Slots that are not vacant.
     used: usize,
     live: usize,
@@ -73,7 +62,7 @@ fn first_lane(mask: u64) -> usize {
 
 impl Table {
     pub(super) fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.memory.words() == 0
     }
 
     /// Blocks that are live.
@@ -82,52 +71,57 @@ impl Table {
     }
 
     pub(super) fn get(&self, address: u64) -> Option<Entry> {
-        self.find(address).map(|at| self.slots[at].entry)
+        let at = self.find(address)?;
+        self.memory.slot(at).map(slot::entry)
     }
 
-    pub(super) fn entry(&self, at: usize) -> Entry {
-        self.slots[at].entry
+    /// Has the tags of `address` come near, for [`hint`](Self::hint).
+    #[inline]
+    pub(super) fn fetch_tags(&self, address: u64) {
+        self.memory.fetch_word(self.place(hash(address)));
     }
 
-    /// Where the entry of `address` probably is; reads what a look-up would wait for.
+    /// Where the entry of `address` may be, by the first tag that is like its own; has it come near.
     #[inline]
     pub(super) fn hint(&self, address: u64) -> usize {
         let hash = hash(address);
-        let Some(word) = self.words.get(self.place(hash)) else {
-            return usize::MAX;
-        };
-        let found = matches(*word, tag(hash));
-        if found == 0 {
-            return usize::MAX;
-        }
-        let at = self.place(hash) * LANES + first_lane(found);
-        if self.slots[at].address == address {
-            at
-        } else {
-            usize::MAX
-        }
+        let place = self.place(hash);
+        let word = self.memory.word(place);
+        let found = matches(word, tag(hash));
+        // Without one, a place all the same: where it may be put.
+        let free = vacant(word) | 1 << 63;
+        let at = place * LANES + first_lane(if found == 0 { free } else { found });
+        self.memory.fetch_slot(at);
+        at
     }
 
-    /// Where the entry of `address` is, if there is one; `hint` is what [`hint`](Self::hint) said.
+    /// Where the entry of `address` is, if there is one; `hint` is what [`hint`](Self::hint) said, if anything.
     #[inline]
     pub(super) fn find_near(&self, address: u64, hint: usize) -> Option<usize> {
-        match self.slots.get(hint) {
-            Some(slot) if slot.address == address && tag_of(&self.words, hint) >= 0x80 => {
-                Some(hint)
-            }
-            _ => self.find(address),
+        if self.is_at(hint, address) {
+            return Some(hint);
         }
+        self.find(address)
+    }
+
+    #[inline]
+    fn is_at(&self, at: usize, address: u64) -> bool {
+        let slot = self.memory.slot(at);
+        slot.is_some_and(|slot| slot::address(slot) == address) && self.memory.tag(at) >= 0x80
     }
 
     pub(super) fn find(&self, address: u64) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
         let hash = hash(address);
         let mut place = self.place(hash);
         loop {
-            let word = *self.words.get(place)?;
+            let word = self.memory.word(place);
             let mut found = matches(word, tag(hash));
             while found != 0 {
                 let at = place * LANES + first_lane(found);
-                if self.slots[at].address == address {
+                if self.is_at(at, address) {
                     return Some(at);
                 }
                 found &= found - 1;
@@ -139,45 +133,71 @@ impl Table {
         }
     }
 
-    /// Replaces the entry at a place.
+    /// Replaces the entry at a place; gives what was there.
     #[inline]
-    pub(super) fn set(&mut self, at: usize, entry: Entry) {
-        let (live, released) = counted(&self.slots[at].entry);
-        self.live -= live;
-        self.released -= released;
-        let (live, released) = counted(&entry);
-        self.live += live;
-        self.released += released;
-        let tag = tag_of(&self.words, at) & !RELEASED;
-        self.set_tag(at, tag | (RELEASED * u8::from(released != 0)));
-        self.slots[at].entry = entry;
+    pub(super) fn replace(&mut self, at: usize, entry: Entry) -> Entry {
+        let Some(slot) = self.memory.slot_mut(at) else {
+            return Entry::Forgotten;
+        };
+        let before = slot::entry(slot);
+        let (was_live, was_released) = slot::counted(slot);
+        let address = slot::address(slot);
+        slot::put(slot, address, &entry);
+        let (is_live, is_released) = slot::counted(slot);
+        self.live = self.live + usize::from(is_live) - usize::from(was_live);
+        self.released = self.released + usize::from(is_released) - usize::from(was_released);
+        if is_released != was_released {
+            let tag = self.memory.tag(at);
+            self.memory.set_tag(at, tag ^ RELEASED);
+        }
+        before
+    }
+
+    /// Makes the live block at a place the release of it; gives what was there. Anything else stays.
+    #[inline]
+    pub(super) fn release(&mut self, at: usize, number: u64, released: Moment) -> Entry {
+        let Some(slot) = self.memory.slot_mut(at) else {
+            return Entry::Forgotten;
+        };
+        let before = slot::entry(slot);
+        if let Entry::Live(_) = before {
+            slot::release(slot, number, &released);
+            self.live -= 1;
+            self.released += 1;
+            let tag = self.memory.tag(at);
+            self.memory.set_tag(at, tag | RELEASED);
+        }
+        before
     }
 
     /// Adds an entry of an address that has none.
     pub(super) fn insert(&mut self, address: u64, entry: Entry, may_let_go: impl Fn(u64) -> bool) {
-        if (self.used + 1) * 8 > self.slots.len() * 7 {
+        if (self.used + 1) * 8 > self.memory.words() * LANES * 7 {
             self.make_room(may_let_go);
         }
-        self.place_new(address, entry);
+        self.place_new(address, &entry);
     }
 
-    fn place_new(&mut self, address: u64, entry: Entry) {
+    fn place_new(&mut self, address: u64, entry: &Entry) {
         let hash = hash(address);
         let mut place = self.place(hash);
         loop {
-            let word = self.words[place];
+            let word = self.memory.word(place);
             let free = vacant(word) | matches(word, GIVEN_UP);
             if free != 0 {
                 let at = place * LANES + first_lane(free);
                 // The mask may be wrong above the first byte that matches, so the first is asked again.
-                let before = tag_of(&self.words, at);
-                if before <= GIVEN_UP {
+                let before = self.memory.tag(at);
+                if before <= GIVEN_UP
+                    && let Some(slot) = self.memory.slot_mut(at)
+                {
+                    slot::put(slot, address, entry);
+                    let (is_live, is_released) = slot::counted(slot);
                     self.used += usize::from(before == VACANT);
-                    let (live, released) = counted(&entry);
-                    self.live += live;
-                    self.released += released;
-                    self.set_tag(at, tag(hash) | (RELEASED * u8::from(released != 0)));
-                    self.slots[at] = Slot { address, entry };
+                    self.live += usize::from(is_live);
+                    self.released += usize::from(is_released);
+                    let released = RELEASED * u8::from(is_released);
+                    self.memory.set_tag(at, tag(hash) | released);
                     return;
                 }
             }
@@ -187,31 +207,44 @@ impl Table {
 
     /// All entries, in no order that may show.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| tag_of(&self.words, *at) >= 0x80)
-            .map(|(_, slot)| (slot.address, slot.entry))
+        let taken = self.places_of(|word| word & HIGH);
+        taken.filter_map(|at| self.memory.slot(at)).map(|slot| {
+            let address = slot::address(slot);
+            (address, slot::entry(slot))
+        })
+    }
+
+    /// Places whose tags have the bit that `which` leaves in their words.
+    fn places_of(&self, which: impl Fn(u64) -> u64) -> impl Iterator<Item = usize> {
+        let places = 0..self.memory.words();
+        places.flat_map(move |place| {
+            let mut left = which(self.memory.word(place));
+            std::iter::from_fn(move || {
+                (left != 0).then(|| {
+                    let at = place * LANES + first_lane(left);
+                    left &= left - 1;
+                    at
+                })
+            })
+        })
     }
 
     /// Lets go of old releases, where there are many; else grows.
     fn make_room(&mut self, may_let_go: impl Fn(u64) -> bool) {
         if self.released > KEPT + self.live / LIVE_A_RELEASE {
             self.let_go(may_let_go);
-            if (self.used + self.used / 32 + 1) * 8 <= self.slots.len() * 7 {
+            if (self.used + self.used / 32 + 1) * 8 <= self.memory.words() * LANES * 7 {
                 return;
             }
         }
-        let words = self.words.len();
         let entries = self.live + self.released;
         let has_garbage = self.used > entries + entries / 8;
-        let wanted = match words {
-            _ if has_garbage => words,
-            0 => 2,
-            1..SMALL => words * 2,
-            _ => words + words / 4,
+        let memory = if has_garbage {
+            self.memory.as_large()
+        } else {
+            self.memory.larger()
         };
-        self.rebuild(wanted);
+        self.move_to(memory);
     }
 
     /// Forgets the older three quarters of the releases.
@@ -226,50 +259,33 @@ impl Table {
             .map(|(at, _)| at)
             .collect();
         for at in old {
-            if !may_let_go(self.slots[at].address) {
+            let address = self.memory.slot(at).map(slot::address);
+            if address.is_some_and(|address| !may_let_go(address)) {
                 continue;
             }
             self.released -= 1;
-            let has_vacant = vacant(self.words[at / LANES]) != 0;
+            let has_vacant = vacant(self.memory.word(at / LANES)) != 0;
             self.used -= usize::from(has_vacant);
-            self.set_tag(at, if has_vacant { VACANT } else { GIVEN_UP });
+            self.memory
+                .set_tag(at, if has_vacant { VACANT } else { GIVEN_UP });
         }
     }
 
     /// Place and number of each release.
     fn releases(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let words = self.words.iter().enumerate();
-        let released = words.flat_map(|(place, word)| {
-            let mut left = word & (word << 1) & HIGH; // taken, and a release
-            std::iter::from_fn(move || {
-                (left != 0).then(|| {
-                    let at = place * LANES + first_lane(left);
-                    left &= left - 1;
-                    at
-                })
-            })
-        });
-        released.filter_map(|at| match self.slots[at].entry {
-            Entry::Released(Released { number, .. }) => Some((at, number)),
-            _ => None,
-        })
+        let released = self.places_of(|word| word & (word << 1) & HIGH); // taken, and a release
+        released.filter_map(|at| Some((at, slot::number(self.memory.slot(at)?))))
     }
 
-    fn rebuild(&mut self, words: usize) {
+    /// Moves all entries that say anything to other memory.
+    fn move_to(&mut self, memory: Memory) {
         let mut next = Self {
-            words: vec![0; words],
-            slots: vec![
-                Slot {
-                    address: 0,
-                    entry: Entry::Forgotten
-                };
-                words * LANES
-            ],
+            memory,
             ..Self::default()
         };
         for (address, entry) in self.entries() {
             if entry != Entry::Forgotten {
-                next.place_new(address, entry);
+                next.place_new(address, &entry);
             }
         }
         *self = next;
@@ -281,43 +297,21 @@ impl Table {
     )]
     fn place(&self, hash: u64) -> usize {
         // The top bits chose the shard: those below choose the word.
-        let part = u128::from(hash << super::heap::SHARD_BITS) * self.words.len() as u128;
+        let part = u128::from(hash << super::heap::SHARD_BITS) * self.memory.words() as u128;
         (part >> 64) as usize
     }
 
     fn after(&self, place: usize) -> usize {
-        if place + 1 == self.words.len() {
+        if place + 1 == self.memory.words() {
             0
         } else {
             place + 1
         }
     }
-
-    fn set_tag(&mut self, at: usize, tag: u8) {
-        let shift = at % LANES * 8;
-        let word = &mut self.words[at / LANES];
-        *word = *word & !(0xFF << shift) | u64::from(tag) << shift;
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "one byte is what is asked for"
-)]
-fn tag_of(words: &[u64], at: usize) -> u8 {
-    (words[at / LANES] >> (at % LANES * 8)) as u8
 }
 
 fn vacant(word: u64) -> u64 {
     word.wrapping_sub(LOW) & !word & HIGH
-}
-
-fn counted(entry: &Entry) -> (usize, usize) {
-    match entry {
-        Entry::Live(_) => (1, 0),
-        Entry::Released(_) => (0, 1),
-        Entry::Forgotten => (0, 0),
-    }
 }
 
 #[cfg(test)]
@@ -362,7 +356,7 @@ mod tests {
 
     fn put(table: &mut Table, address: u64, entry: Entry) {
         match table.find_near(address, table.hint(address)) {
-            Some(at) => table.set(at, entry),
+            Some(at) => _ = table.replace(at, entry),
             None => table.insert(address, entry, |_| true),
         }
     }
@@ -413,7 +407,7 @@ mod tests {
                 .all(|it| table.get(it * 16) == Some(released(it)))
         );
         assert!(table.released <= 2 * KEPT, "{}", table.released);
-        assert!(table.slots.len() <= 4 * KEPT, "{}", table.slots.len());
+        assert!(table.memory.words() <= KEPT / 2, "{}", table.memory.words());
         assert_eq!(table.get(2000 * 16), None);
     }
 }

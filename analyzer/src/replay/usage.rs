@@ -48,7 +48,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Books a block that begins at a site. Live bytes in all are followed elsewhere, in the order of calls.
+    /// Books a block that begins at a site.
     #[inline]
     pub(crate) fn acquire(&mut self, site: SiteId, size: u64) {
         let usage = self.site(site);
@@ -57,6 +57,7 @@ impl Usage {
         usage.handed_out += 1;
         usage.handed_out_bytes = usage.handed_out_bytes.saturating_add(size);
         self.live_blocks += 1;
+        self.live_bytes = self.live_bytes.saturating_add(size);
     }
 
     /// Books a block that ends.
@@ -66,13 +67,18 @@ impl Usage {
         usage.live_bytes = usage.live_bytes.saturating_sub(size);
         usage.live_blocks = usage.live_blocks.saturating_sub(1);
         self.live_blocks = self.live_blocks.saturating_sub(1);
+        self.live_bytes = self.live_bytes.saturating_sub(size);
     }
 
-    /// What is booked now is the peak.
-    pub(crate) fn mark_peak(&mut self, bytes: u64, clock: u64, number: u64) {
+    /// Notes that what is booked now is a peak, if it is one.
+    #[inline]
+    pub(crate) fn note_peak(&mut self, clock: u64, number: u64) {
+        if self.live_bytes <= self.peak.bytes {
+            return;
+        }
         self.peaks += 1;
         self.peak = PeakMoment {
-            bytes,
+            bytes: self.live_bytes,
             blocks: self.live_blocks,
             clock,
             number,
@@ -91,6 +97,7 @@ impl Usage {
 
     /// The account of a site, about to change: what it holds is what it held at the last peak, if it did not
     /// change since, so now is the time to save it.
+    #[inline]
     fn site(&mut self, site: SiteId) -> &mut SiteUsage {
         let (page, at) = (site.index() / PAGE, site.index() % PAGE);
         if page >= self.pages.len() {

@@ -4,6 +4,7 @@
 //! (SPEC.md 12). Payloads are not looked at here. Bytes come in blocks; a frame lies in one block.
 
 use super::Condition;
+use super::ahead::Span;
 use super::error::Translation;
 use super::input::Store;
 use heapwire_format::{Header, HeaderError, TRAILER_SIZE, trailer};
@@ -71,12 +72,12 @@ pub(crate) struct Frames {
 
 /// What was found so far, in bytes.
 #[derive(Clone, Default)]
-struct Account {
+pub(super) struct Account {
     /// Bytes up to here are accounted for.
     covered: u64,
     /// Bytes up to here belong to a damaged frame, unless a whole frame comes first.
     damaged_to: u64,
-    condition: Condition,
+    pub(super) condition: Condition,
 }
 
 impl Frames {
@@ -133,6 +134,27 @@ impl Frames {
     /// What the bytes outside whole frames show.
     pub(crate) fn condition(&self) -> &Condition {
         &self.account.condition
+    }
+
+    /// The last block that was looked at.
+    pub(super) fn span(&self) -> Span {
+        Span {
+            block: self.block(),
+            begin: self.block_at,
+            before: self.before.clone(),
+            end: self.block_at + self.at as u64,
+            after: self.account.clone(),
+        }
+    }
+
+    /// Whether there is no block after the last.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// The bytes that were not read.
+    pub(super) fn into_unread(self) -> Box<dyn Read + Send> {
+        self.from
     }
 
     /// Takes the last block back, as if it had not been looked at.
@@ -308,6 +330,17 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
+    /// What `store`, which begins at `shift` of the input, holds from `offset` of the input on.
+    pub(super) fn new(store: Store, shift: u64, input: u32, offset: u64, account: Account) -> Self {
+        Self {
+            store,
+            shift,
+            input,
+            offset,
+            account,
+        }
+    }
+
     /// All of an input.
     pub(crate) fn all(store: Store, input: u32) -> Self {
         Self {
@@ -322,6 +355,11 @@ impl Rest {
     /// Index of the input.
     pub(crate) fn input(&self) -> u32 {
         self.input
+    }
+
+    /// Its bytes.
+    pub(crate) fn length(&self) -> u64 {
+        (self.shift + self.store.length()).saturating_sub(self.offset)
     }
 
     /// Its frames.

@@ -3,6 +3,7 @@
 use super::text::Text;
 use super::unpack::{self, Broken};
 use super::{TraceError, Translation, undo};
+use crate::progress;
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read, Write};
@@ -38,7 +39,7 @@ impl Input {
     /// Opens `path`; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         let bytes = if path.as_os_str() == "-" {
-            Bytes::Streamed(Some(Box::new(io::stdin())))
+            Bytes::Streamed(Some(Box::new(Counted(io::stdin()))))
         } else {
             open_file(path)?
         };
@@ -166,9 +167,10 @@ fn open_file(path: &Path) -> Result<Bytes, TraceError> {
     }
     // Files of length 0 below /proc have content all the same.
     Ok(if metadata.is_file() && metadata.len() != 0 {
+        progress::expect(metadata.len());
         Bytes::Stored(Store::File(Arc::new(file)))
     } else {
-        Bytes::Streamed(Some(Box::new(file)))
+        Bytes::Streamed(Some(Box::new(Counted(file))))
     })
 }
 
@@ -196,6 +198,14 @@ fn unpacked(bytes: Bytes, broken: &Arc<OnceLock<Broken>>) -> io::Result<(Bytes, 
 }
 
 impl Store {
+    /// Bytes that it holds.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::File(file) => file.metadata().map_or(0, |metadata| metadata.len()),
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+
     /// What `bytes` and all of `rest` hold, laid aside in a file without a name, or in memory where there can be none.
     pub(crate) fn laid_aside(bytes: &[u8], rest: &mut dyn Read) -> io::Result<Self> {
         let file = OpenOptions::new()
@@ -231,6 +241,17 @@ impl Store {
     }
 }
 
+/// What is read once.
+struct Counted<R>(R);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        progress::advance(read as u64);
+        Ok(read)
+    }
+}
+
 /// A part of a file, read in order.
 struct Part {
     file: Arc<File>,
@@ -244,6 +265,7 @@ impl Read for Part {
         let most = buffer.len().min(left);
         let read = self.file.read_at(&mut buffer[..most], self.at)?;
         self.at += read as u64;
+        progress::advance(read as u64);
         Ok(read)
     }
 }

@@ -4,6 +4,7 @@
 //! One input is read once, in order, as long as it holds one stream; from the first sign of another process on, the
 //! rest of it is indexed, and streams are read one after the other.
 
+mod ahead;
 mod error;
 mod frames;
 mod index;
@@ -30,7 +31,7 @@ pub(crate) use stream::{Observed, Stream};
 pub(crate) use supply::{Supplied, Supply};
 pub(crate) use survey::{Census, Damage, Survey, believed, op_name};
 
-use crate::mtrace;
+use crate::{mtrace, progress};
 use frames::{Frames, Rest};
 use heapwire_format::{FrameKind, Header, MINOR, Record};
 use index::Index;
@@ -224,8 +225,15 @@ impl Trace {
         }
     }
 
+    /// Bytes of the inputs that can be read again.
+    pub(crate) fn length(&self) -> u64 {
+        let stores = self.inputs.iter().filter_map(Input::store);
+        stores.map(|store| store.length()).sum()
+    }
+
     /// Makes an index of what `rests` hold.
     fn index(&mut self, rests: Vec<Rest>) -> Result<(), TraceError> {
+        progress::expect(rests.iter().map(Rest::length).sum());
         let mut index = Index::default();
         for (place, rest) in rests.iter().enumerate() {
             let mut frames = rest.frames();

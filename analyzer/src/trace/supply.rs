@@ -1,10 +1,10 @@
 //! The sources of one stream, in the order of the input.
 
+use super::ahead::{Ahead, judge};
 use super::frames::{Found, Frames};
 use super::index::Run;
 use super::judge::{Content, Judged};
 use super::{Reading, Source, Trace, TraceError};
-use rayon::prelude::*;
 use std::mem;
 use std::vec::IntoIter;
 
@@ -16,10 +16,10 @@ pub(crate) struct Supply {
 }
 
 enum From {
-    /// An input that is read once, and what was found in it and is not given out.
-    Alone(Frames, Vec<Found>),
+    /// An input that is read once.
+    Alone(Box<Ahead>),
     /// Parts of stored inputs.
-    Runs(IntoIter<Run>, Option<Frames>),
+    Runs(IntoIter<Run>, Option<Box<Frames>>),
     End,
 }
 
@@ -37,7 +37,7 @@ impl Trace {
         match mem::replace(&mut self.reading, Reading::Alone) {
             Reading::Begun(frames, found) => Some(Supply {
                 stream: 0,
-                from: From::Alone(*frames, found),
+                from: From::Alone(Box::new(Ahead::of(frames, found))),
             }),
             other => {
                 self.reading = other;
@@ -59,9 +59,9 @@ impl Trace {
     pub(crate) fn next_sources(&mut self, supply: &mut Supply) -> Result<Supplied, TraceError> {
         loop {
             let judged = match mem::replace(&mut supply.from, From::End) {
-                From::Alone(frames, found) => match self.next_alone(frames, found)? {
-                    Alone::Judged(frames, judged) => {
-                        supply.from = From::Alone(*frames, Vec::new());
+                From::Alone(ahead) => match self.next_alone(ahead)? {
+                    Alone::Judged(ahead, judged) => {
+                        supply.from = From::Alone(ahead);
                         judged
                     }
                     Alone::Several => {
@@ -108,43 +108,35 @@ impl Trace {
 
     /// Has the rest of an input indexed, as if it held other streams.
     pub(crate) fn expect_several(&mut self, supply: &mut Supply) -> Result<(), TraceError> {
-        if let From::Alone(frames, _) = mem::replace(&mut supply.from, From::End) {
-            self.index_rest(frames)?;
+        if let From::Alone(ahead) = mem::replace(&mut supply.from, From::End) {
+            self.index_rest(*ahead, false)?;
             supply.from = self.supply(supply.stream).from;
         }
         Ok(())
     }
 
-    fn index_rest(&mut self, frames: Frames) -> Result<(), TraceError> {
-        let rest = frames.set_aside(self.inputs[0].store());
+    fn index_rest(&mut self, ahead: Ahead, with_last: bool) -> Result<(), TraceError> {
+        let rest = ahead.into_rest(with_last, self.inputs[0].store());
         let rest = rest.map_err(|error| self.failed(0, error))?;
         self.index(vec![rest])
     }
 
-    fn next_alone(
-        &mut self,
-        mut frames: Frames,
-        mut found: Vec<Found>,
-    ) -> Result<Alone, TraceError> {
-        if found.is_empty() {
-            let goes_on = frames.next_block(&mut found);
-            if !goes_on.map_err(|error| self.failed(0, error))? {
-                self.condition.absorb(frames.condition());
-                return Ok(Alone::End);
-            }
-        }
-        let judged = judge(found);
+    fn next_alone(&mut self, mut ahead: Box<Ahead>) -> Result<Alone, TraceError> {
+        let next = ahead.next_block();
+        let Some(judged) = next.map_err(|error| self.failed(0, error))? else {
+            self.condition.absorb(&ahead.condition());
+            return Ok(Alone::End);
+        };
         let only = self.streams.first().map(|stream| stream.tag);
         let only = only.or_else(|| {
             let mut tags = judged.iter().map(|one| one.header.stream);
             tags.find(|tag| *tag != 0)
         });
         if judged.iter().any(|one| one.is_of_several(only)) {
-            frames.take_back();
-            self.index_rest(frames)?;
+            self.index_rest(*ahead, true)?;
             return Ok(Alone::Several);
         }
-        Ok(Alone::Judged(Box::new(frames), judged))
+        Ok(Alone::Judged(ahead, judged))
     }
 
     fn next_of_runs(&self, supply: &mut Supply) -> Result<Option<Vec<Judged>>, TraceError> {
@@ -162,7 +154,8 @@ impl Trace {
                     let Some(run) = runs.next() else {
                         return Ok(None);
                     };
-                    current.insert(index.rests[run.rest].part(run.begin, run.end))
+                    let part = index.rests[run.rest].part(run.begin, run.end);
+                    current.insert(Box::new(part))
                 }
             };
             let mut found = Vec::new();
@@ -180,15 +173,7 @@ impl Trace {
 }
 
 enum Alone {
-    Judged(Box<Frames>, Vec<Judged>),
+    Judged(Box<Ahead>, Vec<Judged>),
     Several,
     End,
-}
-
-fn judge(found: Vec<Found>) -> Vec<Judged> {
-    found
-        .into_par_iter()
-        .with_min_len(4)
-        .map(Judged::of)
-        .collect()
 }

@@ -7,3 +7,4 @@ pub(crate) mod modules;
 pub(crate) mod mtrace;
 pub(crate) mod reading;
 pub(crate) mod run;
+pub(crate) mod waiting;
