@@ -1,11 +1,30 @@
 //! Links the recorder without a start-up file or a library: it must need nothing.
 
+use std::env;
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-link-arg-cdylib=-nostartfiles");
     println!("cargo:rustc-link-arg-cdylib=-nostdlib");
-    // Every x86-64 loader reads the newer table; on other machines some read the older one only.
-    let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let style = if machine == "x86_64" { "gnu" } else { "both" };
-    println!("cargo:rustc-link-arg-cdylib=-Wl,--hash-style={style}");
+    let machine = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    println!(
+        "cargo:rustc-link-arg-cdylib=-Wl,--hash-style={}",
+        hash_style(&machine)
+    );
+    // Processors before the sixth generation have no register for the thread pointer.
+    println!("cargo:rustc-check-cfg=cfg(heapwire_kernel_helpers)");
+    let target = env::var("TARGET").unwrap_or_default();
+    if target.starts_with("armv5") || target.starts_with("armv4") {
+        println!("cargo:rustc-cfg=heapwire_kernel_helpers");
+    }
+}
+
+/// Which tables of symbols a loader of the machine may want: old ones read the older alone, and on one machine the newer has
+/// another form.
+fn hash_style(machine: &str) -> &'static str {
+    match machine {
+        "x86_64" => "gnu",
+        "mips" => "sysv",
+        _ => "both",
+    }
 }

@@ -27,6 +27,14 @@ const DOORS: &[(&str, &[&str])] = &[
 
 /// Files of the recorder that may hold `unsafe`: all that touch memory, registers or the kernel.
 const UNSAFE: &[&str] = &[
+    "arch/aarch64.rs",
+    "arch/arm.rs",
+    "arch/mips.rs",
+    "arch/powerpc.rs",
+    "arch/riscv64.rs",
+    "arch/s390x.rs",
+    "arch/shared.rs",
+    "arch/x86.rs",
     "arch/x86_64.rs",
     "auxiliary.rs",
     "cell.rs",

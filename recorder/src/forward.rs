@@ -77,7 +77,7 @@ fn place_of(call: &Call) -> usize {
         return call.pc;
     }
     // A real function that ends in a jump: the call that was forwarded to it lies above the return address.
-    let above = call.sp.wrapping_add(size_of::<usize>());
+    let above = call.sp.wrapping_add(arch::CALL_ABOVE);
     // SAFETY: `arch::forward` has laid it there, and has not returned.
     unsafe { (*core::ptr::with_exposed_provenance::<Call>(above)).real }
 }
@@ -312,14 +312,30 @@ fn disposed(function: Function, call: &Call, result: usize) -> usize {
     result
 }
 
-/// In the parent: a child was made. In the child nothing is to be done: its first call finds the image wiped.
+/// In the parent: a child was made. In the child its first call is to find the image wiped; older kernels, and emulators, do not do that.
 fn forked(lane: &Lane, result: usize, pc: usize) {
     #[expect(clippy::cast_possible_truncation, reason = "a pid is an int")]
     let pid = (result as u32).cast_signed();
-    if pid > 0 && !lane.is_wiped() {
+    if lane.is_wiped() {
+        return;
+    }
+    if pid == 0 {
+        image::wipe();
+    }
+    if pid > 0 {
         let event = Event::of(Op::FORK, u64::from(pid.cast_unsigned()), 0);
         lane.append(event.with_pc(pc, modules::base_of(lane, pc)));
     }
+}
+
+/// Entry of an operator that takes a size, whose type is part of its name.
+macro_rules! entry_sized {
+    ($wide:ident, $narrow:ident, $function:expr) => {
+        #[cfg(target_pointer_width = "64")]
+        entry_forward!($wide, $function);
+        #[cfg(target_pointer_width = "32")]
+        entry_forward!($narrow, $function);
+    };
 }
 
 entry_forward!(memalign, Function::Memalign);
@@ -327,16 +343,34 @@ entry_forward!(aligned_alloc, Function::AlignedAlloc);
 entry_forward!(posix_memalign, Function::PosixMemalign);
 entry_forward!(valloc, Function::Valloc);
 entry_forward!(pvalloc, Function::Pvalloc);
-entry_forward!(_ZnwmRKSt9nothrow_t, Function::NewNothrow);
-entry_forward!(_ZnwmSt11align_val_t, Function::NewAlign);
-entry_forward!(
+entry_sized!(
+    _ZnwmRKSt9nothrow_t,
+    _ZnwjRKSt9nothrow_t,
+    Function::NewNothrow
+);
+entry_sized!(
+    _ZnwmSt11align_val_t,
+    _ZnwjSt11align_val_t,
+    Function::NewAlign
+);
+entry_sized!(
     _ZnwmSt11align_val_tRKSt9nothrow_t,
+    _ZnwjSt11align_val_tRKSt9nothrow_t,
     Function::NewAlignNothrow
 );
-entry_forward!(_ZnamRKSt9nothrow_t, Function::ArrayNothrow);
-entry_forward!(_ZnamSt11align_val_t, Function::ArrayAlign);
-entry_forward!(
+entry_sized!(
+    _ZnamRKSt9nothrow_t,
+    _ZnajRKSt9nothrow_t,
+    Function::ArrayNothrow
+);
+entry_sized!(
+    _ZnamSt11align_val_t,
+    _ZnajSt11align_val_t,
+    Function::ArrayAlign
+);
+entry_sized!(
     _ZnamSt11align_val_tRKSt9nothrow_t,
+    _ZnajSt11align_val_tRKSt9nothrow_t,
     Function::ArrayAlignNothrow
 );
 entry_forward!(_ZdlPvRKSt9nothrow_t, Function::DeleteNothrow);
@@ -345,14 +379,22 @@ entry_forward!(
     _ZdlPvSt11align_val_tRKSt9nothrow_t,
     Function::DeleteAlignNothrow
 );
-entry_forward!(_ZdlPvmSt11align_val_t, Function::DeleteSizedAlign);
+entry_sized!(
+    _ZdlPvmSt11align_val_t,
+    _ZdlPvjSt11align_val_t,
+    Function::DeleteSizedAlign
+);
 entry_forward!(_ZdaPvRKSt9nothrow_t, Function::DeleteArrayNothrow);
 entry_forward!(_ZdaPvSt11align_val_t, Function::DeleteArrayAlign);
 entry_forward!(
     _ZdaPvSt11align_val_tRKSt9nothrow_t,
     Function::DeleteArrayAlignNothrow
 );
-entry_forward!(_ZdaPvmSt11align_val_t, Function::DeleteArraySizedAlign);
+entry_sized!(
+    _ZdaPvmSt11align_val_t,
+    _ZdaPvjSt11align_val_t,
+    Function::DeleteArraySizedAlign
+);
 entry_forward!(strdup, Function::Strdup);
 entry_forward!(__strdup, Function::StrdupOld);
 entry_forward!(strndup, Function::Strndup);
@@ -360,8 +402,8 @@ entry_forward!(__strndup, Function::StrndupOld);
 entry_forward!(wcsdup, Function::Wcsdup);
 entry_forward!(vasprintf, Function::Vasprintf);
 entry_forward!(__vasprintf_chk, Function::VasprintfChecked);
-entry_variadic!(asprintf, Function::Vasprintf, "16");
-entry_variadic!(__asprintf_chk, Function::VasprintfChecked, "24");
+entry_variadic!(asprintf, Function::Vasprintf, 2);
+entry_variadic!(__asprintf_chk, Function::VasprintfChecked, 3);
 entry_forward!(getline, Function::Getline);
 entry_forward!(getdelim, Function::Getdelim);
 entry_forward!(__getdelim, Function::GetdelimOld);
@@ -378,3 +420,17 @@ entry_forward!(bsd_signal, Function::SignalBsd);
 entry_forward!(dlclose, Function::Dlclose);
 entry_forward!(fork, Function::Fork);
 entry_forward!(_Fork, Function::ForkOnly);
+
+/// What `direct` does where there is machine code for it.
+#[cfg(not(target_arch = "x86_64"))]
+mod not_direct {
+    use super::{Function, entry_forward};
+
+    entry_forward!(calloc, Function::Calloc);
+    entry_sized!(_Znwm, _Znwj, Function::NewPlain);
+    entry_sized!(_Znam, _Znaj, Function::ArrayPlain);
+    entry_forward!(_ZdlPv, Function::DeletePlain);
+    entry_sized!(_ZdlPvm, _ZdlPvj, Function::DeleteSized);
+    entry_forward!(_ZdaPv, Function::DeleteArray);
+    entry_sized!(_ZdaPvm, _ZdaPvj, Function::DeleteArraySized);
+}

@@ -188,6 +188,7 @@ pub(crate) fn released_quickly(lane: &Lane, release: Release, call: Call) -> Qui
 }
 
 /// A release that is about to happen, with nothing above it.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn released_directly(lane: &Lane, release: Release, pc: usize) {
     let done = match modules::known_base_of(lane, pc) {

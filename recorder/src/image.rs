@@ -194,6 +194,14 @@ pub(crate) fn is_wiped_by_kernel() -> bool {
     WIPES.load(Relaxed) != 0 // stored before recording opens
 }
 
+/// Does what the kernel should have done: in a forked child, whose only thread is the caller's.
+#[cfg_attr(test, expect(dead_code, reason = "tests have no hooks"))]
+pub(crate) fn wipe() {
+    let image = IMAGE.load(Acquire).expose_provenance(); // as in `current`
+    // SAFETY: the mapping is ours, and what it holds is the parent's.
+    let _ = unsafe { sys::replace_by_anonymous(image, size_of::<Image>()) };
+}
+
 /// Whether recording is off for good.
 pub(crate) fn is_off() -> bool {
     LIFE.load(Relaxed) == OFF // publishes nothing

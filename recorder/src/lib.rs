@@ -10,6 +10,7 @@
 //! `flush` and `output` carry full lanes away. `image` is what a process image knows of itself; `start` begins it.
 //! `forked` children find it wiped.
 #![cfg_attr(not(any(test, loom)), no_std)]
+#![cfg_attr(target_arch = "mips", feature(asm_experimental_arch))]
 #![deny(
     clippy::arithmetic_side_effects,
     clippy::disallowed_macros,
@@ -43,7 +44,7 @@ mod cell;
 mod clock;
 #[cfg(not(loom))]
 mod config;
-#[cfg(not(any(loom, test)))]
+#[cfg(all(target_arch = "x86_64", not(any(loom, test))))]
 mod direct;
 #[cfg(not(loom))]
 mod early;

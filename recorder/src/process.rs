@@ -9,15 +9,16 @@ use crate::sandbox::Wish;
 use crate::{clock, fatal, flush, loader, modules, next, sys};
 use heapwire_format::{EndReason, Op};
 
-/// What `arch::pass` has saved: the arguments of a function, the sixth first.
-type Saved = [usize; 7];
-
 /// Before the function with this index, which returns to `pc`. Gives its address; the caller jumps there.
 ///
 /// # Safety
 ///
 /// `saved` is what `arch::pass` has laid out.
-pub(crate) unsafe extern "C" fn before(index: usize, pc: usize, saved: *const Saved) -> usize {
+pub(crate) unsafe extern "C" fn before(
+    index: usize,
+    pc: usize,
+    saved: *const arch::Saved,
+) -> usize {
     let missing = arch::missing as *const () as usize;
     let Some(function) = Function::at(index) else {
         return missing;
@@ -26,9 +27,9 @@ pub(crate) unsafe extern "C" fn before(index: usize, pc: usize, saved: *const Sa
         return next::find_now(function).unwrap_or(missing);
     }
     // SAFETY: the caller vouches for it.
-    let [.., fourth, third, second, first] = unsafe { *saved };
+    let arguments = arch::first_four(unsafe { *saved });
     let is_filter = matches!(function, Function::Prctl | Function::Syscall);
-    let wish = Wish::of(function, [first, second, third, fourth]);
+    let wish = Wish::of(function, arguments);
     if (!is_filter || wish.is_some())
         && !image::is_off()
         && let (Some(lane), Some(image)) = (lane::current(), image::current())
@@ -36,7 +37,7 @@ pub(crate) unsafe extern "C" fn before(index: usize, pc: usize, saved: *const Sa
         match wish {
             Some(wish) if image.is_ours() && wish.forbids(image) => seal(image, lane),
             Some(_) => {}
-            None => announce(image, lane, function, pc, first),
+            None => announce(image, lane, function, pc, arguments),
         }
     }
     next::known(function).unwrap_or(missing)
@@ -54,7 +55,7 @@ fn seal(image: &Image, lane: &Lane) {
     image.seal();
 }
 
-fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, argument: usize) {
+fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument, ..]: [usize; 4]) {
     match function {
         Function::Longjmp
         | Function::LongjmpOld

@@ -199,6 +199,10 @@ pub(crate) fn own_base() -> usize {
     address
 }
 
+/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
+#[cfg(not(any(loom, test)))]
+pub(crate) const CALL_ABOVE: usize = 8;
+
 /// Number of the relocation "base plus addend".
 #[cfg(not(loom))]
 pub(crate) const RELATIVE: Option<usize> = Some(8);
@@ -389,9 +393,15 @@ macro_rules! entry_pass {
 }
 
 /// Entry of a hook with variable arguments: makes a `va_list` of them and forwards to `$function`, which takes one. `$fixed` is
-/// eight times the number of named arguments.
+/// the number of named arguments; then eight times that.
 #[cfg(not(any(loom, test)))]
 macro_rules! entry_variadic {
+    ($name:ident, $function:expr, 2) => {
+        entry_variadic!($name, $function, "16");
+    };
+    ($name:ident, $function:expr, 3) => {
+        entry_variadic!($name, $function, "24");
+    };
     ($name:ident, $function:expr, $fixed:literal) => {
         /// Stands in for the function of this name.
         #[unsafe(no_mangle)]
@@ -519,6 +529,14 @@ pub(crate) fn forwarded() -> usize {
         );
     }
     address
+}
+
+/// What [`pass`] has saved: the arguments of a function, the sixth first.
+pub(crate) type Saved = [usize; 7];
+
+#[cfg(not(any(loom, test)))]
+pub(crate) const fn first_four([.., d, c, b, a]: Saved) -> [usize; 4] {
+    [a, b, c, d]
 }
 
 /// Calls `process::before` with the index in r11d and the place of the arguments, and jumps to the function it names with all

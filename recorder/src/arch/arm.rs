@@ -1,0 +1,265 @@
+//! 32-bit ARM, with instructions of both sizes. A return address has its lowest bit set where the caller's are the short ones.
+
+/// What a filter of system calls is told of the machine, `AUDIT_ARCH_ARM` in <linux/audit.h>.
+pub(crate) const SECCOMP_ARCH: u32 = 0x4000_0028;
+
+/// Signals that there are.
+pub(crate) const SIGNALS: u32 = 64;
+
+/// ELF machine number, for the process declaration.
+pub(crate) const E_MACHINE: u64 = 40;
+
+/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
+#[cfg(not(any(loom, test)))]
+pub(crate) const CALL_ABOVE: usize = 0;
+
+/// Relocations hold their addend in place here: they cannot be made twice.
+pub(crate) const RELATIVE: Option<usize> = None;
+
+/// Number of the call with a 64-bit time.
+pub(crate) const CLOCK_GETTIME64: libc::c_long = 403;
+
+/// How far ahead of an instruction the program counter is that it sees.
+#[cfg(target_feature = "thumb-mode")]
+macro_rules! ahead {
+    () => {
+        "4"
+    };
+}
+#[cfg(not(target_feature = "thumb-mode"))]
+macro_rules! ahead {
+    () => {
+        "8"
+    };
+}
+
+/// A raw system call: the result, or a negative error number. Leaves `errno` alone.
+///
+/// # Safety
+///
+/// As for the system call `number`: every pointer in `args` must be valid for what it does.
+pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = args;
+    let result;
+    // SAFETY: the kernel keeps all registers but r0; r7, which the compiler may need, is put back. The caller vouches for
+    // the call itself.
+    unsafe {
+        core::arch::asm!(
+            "mov {kept}, r7",
+            "mov r7, {number}",
+            "svc #0",
+            "mov r7, {kept}",
+            kept = out(reg) _,
+            number = in(reg) number,
+            inlateout("r0") a => result,
+            in("r1") b, in("r2") c, in("r3") d, in("r4") e, in("r5") f,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// How far the thread's word lies from the thread pointer; 0 before we are relocated.
+#[inline]
+pub(crate) fn thread_offset() -> usize {
+    let offset;
+    // SAFETY: reads our own global offset table. A literal is where it is read from, two instructions ahead at most.
+    unsafe {
+        core::arch::asm!(
+            "ldr {offset}, 3f",
+            "2: add {offset}, pc",
+            "ldr {offset}, [{offset}]",
+            "b 4f",
+            ".p2align 2",
+            concat!("3: .long heapwire_lane(GOTTPOFF)-((2b+", ahead!(), ")-3b)"),
+            "4:",
+            offset = out(reg) offset,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    offset
+}
+
+/// The thread pointer.
+#[cfg(not(heapwire_kernel_helpers))]
+#[inline(always)]
+pub(crate) fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!(
+            "mrc p15, 0, {}, c13, c0, 3",
+            out(reg) pointer,
+            options(nostack, preserves_flags, nomem),
+        );
+    }
+    pointer
+}
+
+/// The thread pointer, which older processors have no register for: the kernel has a function in a place of its own.
+#[cfg(heapwire_kernel_helpers)]
+#[inline]
+pub(crate) fn thread_pointer() -> usize {
+    // SAFETY: the kernel maps `__kuser_get_tls` there for such processors.
+    let helper: extern "C" fn() -> usize = unsafe { core::mem::transmute(0xFFFF_0FE0_usize) };
+    helper()
+}
+
+/// Where the program was when the signal with this context came.
+///
+/// # Safety
+///
+/// `context` is the third argument of a handler with `SA_SIGINFO`.
+#[cfg(not(any(loom, test)))]
+pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
+    const PC: usize = 20 + 18 * 4; // `uc_mcontext.arm_pc` in <sys/ucontext.h>
+    // SAFETY: the caller vouches for the context, which is larger and aligned.
+    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
+}
+
+/// Arguments of a function as [`pass`] saves them.
+pub(crate) type Saved = [usize; 4];
+
+pub(crate) const fn first_four(saved: Saved) -> [usize; 4] {
+    saved
+}
+
+/// A fifth argument lies on the stack.
+macro_rules! hook_entry {
+    (1) => {
+        "mov r1, lr\n mov r2, sp\n b {hook}"
+    };
+    (2) => {
+        "mov r2, lr\n mov r3, sp\n b {hook}"
+    };
+    (3) => {
+        "mov r12, sp\n push {{r12, lr}}\n mov r3, lr\n bl {hook}\n ldr lr, [sp, #4]\n add sp, sp, #8\n bx lr"
+    };
+}
+
+macro_rules! forward_entry {
+    () => {
+        "mov r12, #{index}\n b {forward}"
+    };
+}
+
+/// Lays a `forward::Call` on the stack, `$extra` bytes below the stack pointer at entry; the index is in r12.
+macro_rules! forward_body {
+    ($extra:literal, $label:literal) => {
+        concat!(
+            "push {{r4, lr}}\n",
+            ".save {{r4, lr}}\n",
+            "sub sp, sp, #152\n",
+            ".pad #152\n",
+            "str r0, [sp]\n",
+            "str r1, [sp, #4]\n",
+            "str r2, [sp, #8]\n",
+            "str r3, [sp, #12]\n",
+            "str r12, [sp, #24]\n",
+            "str lr, [sp, #28]\n",
+            "add r1, sp, #(160 + ",
+            $extra,
+            ")\n",
+            "str r1, [sp, #32]\n",
+            "mov r0, sp\n",
+            "bl {enter}\n",
+            "mov r12, r0\n",
+            "ldr r0, [sp]\n",
+            "ldr r1, [sp, #4]\n",
+            "ldr r2, [sp, #8]\n",
+            "ldr r3, [sp, #12]\n",
+            $crate::arch::call_r12!(),
+            $label,
+            "mov r1, r0\n",
+            "mov r0, sp\n",
+            "bl {leave}\n",
+            "add sp, sp, #152\n",
+            "ldr r4, [sp]\n",
+            "ldr lr, [sp, #4]\n",
+            "add sp, sp, #(8 + ",
+            $extra,
+            ")\n",
+            "bx lr\n",
+        )
+    };
+}
+
+#[cfg(not(heapwire_kernel_helpers))]
+macro_rules! call_r12 {
+    () => {
+        "blx r12\n"
+    };
+}
+/// The oldest processors have no instruction for it.
+#[cfg(heapwire_kernel_helpers)]
+macro_rules! call_r12 {
+    () => {
+        "mov lr, pc\n bx r12\n"
+    };
+}
+
+macro_rules! variadic_entry {
+    (2) => {
+        $crate::arch::variadic_entry!("add r2, sp, #8\n")
+    };
+    (3) => {
+        $crate::arch::variadic_entry!("add r3, sp, #12\n")
+    };
+    ($list:literal) => {
+        concat!(
+            ".fnstart\n",
+            "push {{r0, r1, r2, r3}}\n",
+            ".pad #16\n",
+            $list,
+            "mov r12, #{index}\n",
+            $crate::arch::forward_body!("16", ""),
+            ".cantunwind\n",
+            ".fnend\n",
+        )
+    };
+}
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {call_r12, forward_body, forward_entry, hook_entry, variadic_entry};
+
+/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
+///
+/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn forward() {
+    core::arch::naked_asm!(
+        ".fnstart",
+        forward_body!(
+            "0",
+            ".globl heapwire_forwarded\n.hidden heapwire_forwarded\n.type heapwire_forwarded, %function\nheapwire_forwarded:\n"
+        ),
+        ".fnend",
+        enter = sym crate::forward::enter,
+        leave = sym crate::forward::leave,
+    )
+}
+
+/// Calls `process::before` with the index in r12 and the place of the arguments, and jumps to the function it names with all
+/// arguments as they were. Nothing of ours is on the stack then.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn pass() {
+    core::arch::naked_asm!(
+        "push {{r0, r1, r2, r3, r4, lr}}",
+        "mov r0, r12",
+        "mov r1, lr",
+        "mov r2, sp",
+        "bl {before}",
+        "mov r12, r0",
+        "ldr r0, [sp]",
+        "ldr r1, [sp, #4]",
+        "ldr r2, [sp, #8]",
+        "ldr r3, [sp, #12]",
+        "ldr r4, [sp, #16]",
+        "ldr lr, [sp, #20]",
+        "add sp, sp, #24",
+        "bx r12",
+        before = sym crate::process::before,
+    )
+}

@@ -1,0 +1,283 @@
+//! What all machines but x86-64 share, built on what each machine's file gives.
+
+use super::machine;
+use crate::sync::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Adds one to `cell` if it holds `current`; `next` is `current + 1`. May fail without a reason.
+#[inline(always)]
+pub(crate) fn exchange_local(cell: &AtomicU32, current: u32, next: u32) -> bool {
+    cell.compare_exchange_weak(current, next, Relaxed, Relaxed)
+        .is_ok()
+}
+
+/// Adds `count` to `cell` and gives what was there.
+#[cfg(target_pointer_width = "64")]
+#[inline(always)]
+pub(crate) fn fetch_add_local(cell: &core::sync::atomic::AtomicU64, count: u64) -> u64 {
+    cell.fetch_add(count, Relaxed)
+}
+
+/// The same for a count of one.
+#[cfg(target_pointer_width = "64")]
+#[inline(always)]
+pub(crate) fn fetch_add_one_local(cell: &core::sync::atomic::AtomicU64) -> u64 {
+    fetch_add_local(cell, 1)
+}
+
+// One word for each thread, in the static part of thread-local storage: a preloaded library is there from the start, so
+// there is always room. Not at the start of that part: its offset from the thread pointer is 0 only before the
+// dynamic linker has stored it.
+#[cfg(target_pointer_width = "64")]
+core::arch::global_asm!(
+    ".pushsection .tbss,\"awT\",%nobits",
+    ".p2align 3",
+    ".zero 8",
+    ".globl heapwire_lane",
+    ".hidden heapwire_lane",
+    ".type heapwire_lane,%object",
+    ".size heapwire_lane,8",
+    "heapwire_lane:",
+    ".zero 8",
+    ".popsection",
+);
+#[cfg(target_pointer_width = "32")]
+core::arch::global_asm!(
+    ".pushsection .tbss,\"awT\",%nobits",
+    ".p2align 2",
+    ".zero 4",
+    ".globl heapwire_lane",
+    ".hidden heapwire_lane",
+    ".type heapwire_lane,%object",
+    ".size heapwire_lane,4",
+    "heapwire_lane:",
+    ".zero 4",
+    ".popsection",
+);
+
+/// Whether the dynamic linker has relocated this library. Before, even the thread's word cannot be reached.
+pub(crate) fn is_relocated() -> bool {
+    machine::thread_offset() != 0
+}
+
+/// This thread's word; 0 in a new thread. Only after `is_relocated`.
+#[inline]
+pub(crate) fn thread_word() -> usize {
+    // SAFETY: the offset names a word in the static thread-local storage of the running thread, which is ours alone.
+    unsafe { thread_place().read() }
+}
+
+/// Sets this thread's word. Only after `is_relocated`.
+pub(crate) fn set_thread_word(word: usize) {
+    // SAFETY: as in `thread_word`.
+    unsafe { thread_place().write(word) };
+}
+
+#[inline(always)]
+fn thread_place() -> *mut usize {
+    let place = machine::thread_pointer().wrapping_add(machine::thread_offset());
+    core::ptr::with_exposed_provenance_mut(place)
+}
+
+// Symbols that the linker, the loader and the machine's own code define. Nobody else is to take ours, and the loader's list is
+// not everywhere.
+core::arch::global_asm!(".hidden _DYNAMIC", ".hidden __ehdr_start", ".weak _r_debug");
+
+unsafe extern "C" {
+    static _DYNAMIC: u8;
+    static __ehdr_start: u8;
+    static _r_debug: u8;
+    #[cfg(not(any(loom, test)))]
+    fn heapwire_forwarded();
+}
+
+/// Run-time address of our own dynamic section: it tells which entry of the loader's list we are.
+pub(crate) fn own_dynamic_section() -> usize {
+    (&raw const _DYNAMIC).expose_provenance()
+}
+
+/// Run-time address of the start of this library.
+pub(crate) fn own_base() -> usize {
+    (&raw const __ehdr_start).expose_provenance()
+}
+
+/// Address of the loader's list for debuggers, where the loader exports it and we are relocated; else 0.
+pub(crate) fn loader_debug_list() -> usize {
+    // What is weak can be nowhere, which the compiler does not expect.
+    core::hint::black_box((&raw const _r_debug).expose_provenance())
+}
+
+/// Where [`machine::forward`]'s real functions return to: what a hook sees as caller when a real function ends in a jump.
+#[cfg(not(any(loom, test)))]
+pub(crate) fn forwarded() -> usize {
+    heapwire_forwarded as *const () as usize
+}
+
+/// These kernels know where a handler returns to.
+#[cfg(not(any(loom, test)))]
+pub(crate) fn set_restorer(_action: &mut crate::fatal::Action) {}
+
+/// Entry of a hook: adds the return address and the stack pointer behind the arguments, whose number it is told, and goes
+/// on in Rust.
+///
+/// No frame of its own where it can be: the program's caller is what the stack shows.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry {
+    ($name:ident, $count:tt, $hook:path) => {
+        /// Stands in for the C function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!($crate::arch::hook_entry!($count), hook = sym $hook)
+        }
+    };
+}
+
+/// Entry of a hook that does something before and after the real function: see `forward`.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_forward {
+    ($name:ident, $function:expr) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                $crate::arch::forward_entry!(),
+                index = const $function as usize,
+                forward = sym $crate::arch::forward,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that does something before the real function and leaves the rest to it: see `pass`.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_pass {
+    ($name:ident, $function:expr) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                $crate::arch::forward_entry!(),
+                index = const $function as usize,
+                forward = sym $crate::arch::pass,
+            )
+        }
+    };
+}
+
+/// Entry of a hook with variable arguments: makes a `va_list` of them and forwards to `$function`, which takes one in
+/// their place. `$fixed` is the number of named arguments.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_variadic {
+    ($name:ident, $function:expr, $fixed:tt) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                $crate::arch::variadic_entry!($fixed),
+                index = const $function as usize,
+                enter = sym $crate::forward::enter,
+                leave = sym $crate::forward::leave,
+            )
+        }
+    };
+}
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {entry, entry_forward, entry_pass, entry_variadic};
+
+/// What [`machine::pass`] jumps to where the real function does not exist: gives -1 and does nothing.
+#[cfg(not(any(loom, test)))]
+pub(crate) extern "C" fn missing() -> isize {
+    -1
+}
+
+/// What the compiler may call for copies and comparisons. Our own, so that nothing is imported: an import
+/// cannot be called before we are relocated.
+#[cfg(not(any(loom, test)))]
+mod memory {
+    core::arch::global_asm!(".hidden memcpy", ".hidden memmove", ".hidden memset");
+    core::arch::global_asm!(".hidden memcmp", ".hidden bcmp");
+
+    /// # Safety
+    ///
+    /// As in C.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
+        for at in 0..length {
+            // SAFETY: the caller vouches for both ranges. Volatile, or the loop would become a call of this function.
+            unsafe { copy(to, from, at) };
+        }
+        to
+    }
+
+    /// # Safety
+    ///
+    /// As in C.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
+        if to.addr() <= from.addr() {
+            // SAFETY: forward is right for a target below.
+            return unsafe { memcpy(to, from, length) };
+        }
+        for at in (0..length).rev() {
+            // SAFETY: as in `memcpy`.
+            unsafe { copy(to, from, at) };
+        }
+        to
+    }
+
+    /// # Safety
+    ///
+    /// Both must hold more than `at` bytes.
+    #[inline(always)]
+    unsafe fn copy(to: *mut u8, from: *const u8, at: usize) {
+        let (to, from) = (to.wrapping_add(at), from.wrapping_add(at));
+        // SAFETY: the caller vouches for it.
+        let byte = unsafe { from.read_volatile() };
+        // SAFETY: as before.
+        unsafe { to.write_volatile(byte) };
+    }
+
+    /// # Safety
+    ///
+    /// As in C.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
+        let [byte, ..] = byte.to_le_bytes();
+        for at in 0..length {
+            // SAFETY: the caller vouches for the range.
+            unsafe { to.wrapping_add(at).write_volatile(byte) };
+        }
+        to
+    }
+
+    /// # Safety
+    ///
+    /// As in C.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
+        for at in 0..length {
+            // SAFETY: the caller vouches for both ranges.
+            let left = unsafe { one.wrapping_add(at).read_volatile() };
+            // SAFETY: as before.
+            let right = unsafe { other.wrapping_add(at).read_volatile() };
+            if left != right {
+                return i32::from(left).wrapping_sub(i32::from(right));
+            }
+        }
+        0
+    }
+
+    /// # Safety
+    ///
+    /// As in C.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
+        // SAFETY: the caller vouches for both ranges.
+        unsafe { memcmp(one, other, length) }
+    }
+}
