@@ -56,6 +56,7 @@ const UNSAFE: &[&str] = &[
     "start.rs",
     "stream.rs",
     "sys.rs",
+    "turn.rs",
 ];
 
 /// Files of the analyzer that may: they map files, tell the processor what is needed next, or start a program in ways that

@@ -7,6 +7,7 @@ use crate::lane::Lane;
 use crate::output::{self, Kind, OUTPUT};
 use crate::ring::{Span, slot};
 use crate::sync::Relaxed;
+use crate::turn::Turn;
 use crate::{clock, early, sequence, sys};
 use heapwire_format::{Op, Record};
 
@@ -152,8 +153,9 @@ fn flush_own(image: &Image, lane: &Lane, goal: Goal) -> bool {
     let me = lane.tid.load(Relaxed);
     let is_locked = lock_own(image, lane, me);
     if is_locked {
-        empty_locked(image, lane, goal, mask);
-        lane.ring.unlock();
+        let turn = Turn::new(lane, Some(lane), mask);
+        empty_locked(image, lane, goal, &turn);
+        turn.end();
     }
     let is_nested = !is_locked && lane.ring.holder() == me;
     sys::restore_signals(mask);
@@ -209,14 +211,17 @@ enum Goal {
 }
 
 /// Writes what is committed. With the lock.
-fn empty_locked(image: &Image, lane: &Lane, goal: Goal, mask: sys::SignalSet) {
+fn empty_locked(image: &Image, lane: &Lane, goal: Goal, turn: &Turn<'_>) {
     let slots = lane.slots();
     let mut is_first = true;
     // Each turn takes at least one slot, and no more slots are reserved meanwhile than handlers reserve.
     loop {
         let span = lane.ring.committed(slots, OUTPUT.records_in_frame());
         if span.count != 0 {
-            let written = output::write_frame(image, lane, span, mask);
+            let written = output::write_frame(image, lane, span, turn);
+            if turn.is_over() {
+                return;
+            }
             lane.ring.release(slots, written);
             if goal == Goal::Room {
                 return;
@@ -246,7 +251,7 @@ fn sweep(image: &Image, own: &Lane) {
     let (numbers, now) = (sequence::roughly(), clock::now());
     for lane in image.lanes_in_use() {
         if !core::ptr::eq(lane, own) && is_old(lane, numbers, now) {
-            empty_other(image, lane, own.tid.load(Relaxed));
+            empty_other(image, lane, own);
         }
     }
 }
@@ -265,11 +270,12 @@ fn is_old(lane: &Lane, numbers: u64, now: u64) -> bool {
     distance > OLD_NUMBERS || lane.age(now) > u64::from(record.time).wrapping_add(OLD_MILLISECONDS)
 }
 
-fn empty_other(image: &Image, lane: &Lane, me: u32) {
+fn empty_other(image: &Image, lane: &Lane, own: &Lane) {
     let mask = sys::block_signals();
-    if lane.ring.try_lock(me).is_ok() {
-        empty_locked(image, lane, Goal::Others, mask);
-        lane.ring.unlock();
+    if lane.ring.try_lock(own.tid.load(Relaxed)).is_ok() {
+        let turn = Turn::new(lane, Some(own), mask);
+        empty_locked(image, lane, Goal::Others, &turn);
+        turn.end();
     }
     sys::restore_signals(mask);
 }
@@ -279,7 +285,7 @@ pub(crate) fn everything(image: &Image, own: &Lane) {
     empty_own(image, own);
     for lane in image.lanes_in_use() {
         if !core::ptr::eq(lane, own) && lane.ring.pending() != 0 {
-            empty_other(image, lane, own.tid.load(Relaxed));
+            empty_other(image, lane, own);
         }
     }
 }
@@ -337,8 +343,9 @@ fn smallest_pending(lane: &Lane, skip: u32) -> Pending {
     smallest.map_or(Pending::Nothing, Pending::From)
 }
 
-/// Empties a lane whose owner is gone and hands it to the caller, who is to give it a new owner. Signals are blocked.
-pub(crate) fn empty_orphan(image: &Image, lane: &Lane, me: u32, mask: sys::SignalSet) -> bool {
+/// Empties a lane whose owner is gone and hands it to the caller, who is to give it a new owner. Signals are blocked, and stay so: the
+/// caller has a lock that nobody breaks.
+pub(crate) fn empty_orphan(image: &Image, lane: &Lane, me: u32) -> bool {
     let holder = match lane.ring.try_lock(me) {
         Ok(()) => me,
         Err(holder) => holder,
@@ -349,11 +356,12 @@ pub(crate) fn empty_orphan(image: &Image, lane: &Lane, me: u32, mask: sys::Signa
             return false;
         }
     }
-    empty_locked(image, lane, Goal::Orphan, mask);
+    let turn = Turn::new(lane, None, sys::SignalSet::ALL);
+    empty_locked(image, lane, Goal::Orphan, &turn);
     let is_empty = lane.ring.pending() == 0;
     if is_empty {
         lane.tid.store(me, Relaxed); // with the lock: from here on it is ours
     }
-    lane.ring.unlock();
+    turn.end();
     is_empty
 }

@@ -10,6 +10,7 @@ use crate::modules::Cache;
 use crate::ring::{Ring, Slot};
 use crate::sequence;
 use crate::sync::{AtomicU32, FileWord, Relaxed, Wide};
+use crate::turn::Waiting;
 use crate::{clock, image};
 use core::sync::atomic::AtomicPtr;
 use heapwire_format::flag;
@@ -49,6 +50,10 @@ pub(crate) struct Lane {
     now: AtomicU32,
     pub(crate) cache: Cache,
     pub(crate) helped: Helped,
+    /// The innermost of the waits that this thread is in; null = none.
+    pub(crate) waiting: AtomicPtr<Waiting>,
+    /// Jumps that ended waits.
+    pub(crate) jumps: AtomicU32,
     /// The lane's header in the file; null where the lane is not in a file. Stored once, as `slots`.
     header: AtomicPtr<[FileWord; 8]>,
 }
@@ -85,6 +90,7 @@ impl Lane {
         self.tid.store(tid, Relaxed);
         self.thread.store(thread, Relaxed);
         self.helped.clear();
+        self.waiting.store(core::ptr::null_mut(), Relaxed);
         self.declaring.store(0);
         self.clock_budget.store(1, Relaxed);
         self.until_clock.store(0, Relaxed);

@@ -103,6 +103,8 @@ mod stream;
 mod sys;
 #[cfg(not(loom))]
 mod text;
+#[cfg(not(loom))]
+mod turn;
 
 #[cfg(not(any(test, loom)))]
 use arch::forwarded;

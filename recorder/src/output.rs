@@ -10,6 +10,7 @@ use crate::lane::Lane;
 use crate::ring::{Slot, Span, slot};
 use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
+use crate::turn::Turn;
 use crate::{flush, path};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
@@ -50,6 +51,9 @@ pub(crate) static OUTPUT: Output = Output {
     device: Wide::zero(),
     inode: Wide::zero(),
 };
+
+/// Pieces of memory in each write: a filter of system calls may look at their number.
+pub(crate) const PIECES: i32 = 4;
 
 /// Records in a frame that one write to a pipe takes whole, with room left in the page for the frame of the last record: the
 /// kernel puts that one there where the pipe is full, and what was dropped is told.
@@ -141,6 +145,9 @@ impl Output {
 
 /// A descriptor of our own for what the program has open as `fd`.
 fn open_descriptor(fd: i32) -> Option<(i32, Kind)> {
+    if !sys::is_writable(fd) {
+        return None; // a pipe that the program reads would never end for it
+    }
     let status = sys::fstat(fd).ok()?;
     let own = || {
         sys::duplicate(fd, high_number())
@@ -239,15 +246,17 @@ fn high_number() -> i32 {
 
 /// Writes the first slots of `span` as one frame and says how many they were. What cannot be written is counted as lost.
 ///
-/// With the lane's lock, and with all signals blocked; `mask` is the program's own mask.
-pub(crate) fn write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> Span {
-    try_write_frame(image, lane, span, mask).unwrap_or_else(|| {
-        image.lose(span.count);
+/// Where the turn is over afterwards, that means nothing.
+pub(crate) fn write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> Span {
+    try_write_frame(image, lane, span, turn).unwrap_or_else(|| {
+        if !turn.is_over() {
+            image.lose(span.count);
+        }
         span
     })
 }
 
-fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> Option<Span> {
+fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> Option<Span> {
     let kind = OUTPUT.kind();
     if kind == Kind::Closed {
         return None;
@@ -284,9 +293,9 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, mask: SignalSet) -> O
     let header = padded.get(..usize::from(header.header_length))?;
     let frame = [piece(header), first, second, piece(&end)];
     let is_written = match kind {
-        Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, mask),
-        Kind::Pipe => write_pipe(image, &frame, mask),
-        _ => write_file(&frame, mask),
+        Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, turn),
+        Kind::Pipe => write_pipe(image, &frame, turn),
+        _ => write_file(&frame, turn.mask),
     };
     is_written.then_some(span)
 }
@@ -388,7 +397,7 @@ fn pieces(slots: &[Slot], span: Span) -> (libc::iovec, libc::iovec) {
     (piece(first), piece(second))
 }
 
-fn piece<T>(memory: &[T]) -> libc::iovec {
+pub(crate) fn piece<T>(memory: &[T]) -> libc::iovec {
     libc::iovec {
         iov_base: memory.as_ptr().cast_mut().cast(),
         iov_len: size_of_val(memory),
@@ -419,15 +428,15 @@ fn write_file(frame: &[libc::iovec], mask: SignalSet) -> bool {
 }
 
 /// Writes a frame to a pipe, which takes it whole or not at all.
-fn write_pipe(image: &Image, frame: &[libc::iovec], mask: SignalSet) -> bool {
+fn write_pipe(image: &Image, frame: &[libc::iovec], turn: &Turn<'_>) -> bool {
     let mut patience = Patience::new();
     loop {
-        let ours = Caused::new(libc::SIGPIPE, mask);
+        let ours = Caused::new(libc::SIGPIPE, turn.mask);
         match sys::writev(OUTPUT.fd(), frame) {
             Ok(written) => return written == total(frame),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
-                if !patience.wait(image, mask) {
+                if !patience.wait(image, turn) {
                     return false;
                 }
             }
@@ -474,13 +483,17 @@ impl Patience {
         Self { end: 0 }
     }
 
-    /// Waits for the reader under the program's own signal mask. `false` where it took too long, or where the user
-    /// chose to drop.
-    pub(crate) fn wait(&mut self, image: &Image, mask: SignalSet) -> bool {
+    /// Waits for the reader under the program's own signal mask. `false` where it took too long, where the user chose to drop, and
+    /// where a jump has ended the turn.
+    pub(crate) fn wait(&mut self, image: &Image, turn: &Turn<'_>) -> bool {
+        self.is_ready(image, turn) && !turn.is_over()
+    }
+
+    fn is_ready(&mut self, image: &Image, turn: &Turn<'_>) -> bool {
         let config = CONFIG.get();
         if config.drops || image.is_stalled.load(Relaxed) != 0 {
             // After one frame waited in vain, the next ones only try: a program that reads its own trace must not hang.
-            let is_ready = sys::wait_writable(OUTPUT.fd(), 0, mask) == Ok(true);
+            let is_ready = turn.wait(0) == Ok(true);
             image
                 .is_stalled
                 .store(u32::from(!is_ready && !config.drops), Relaxed);
@@ -496,7 +509,7 @@ impl Patience {
         }
         let left = self.end.wrapping_sub(now);
         // An interruption is the program's handler that ran; the time goes on.
-        !matches!(sys::wait_writable(OUTPUT.fd(), left, mask), Err(error) if error != Errno::INTR)
+        !matches!(turn.wait(left), Err(error) if error != Errno::INTR)
     }
 
     fn once(&mut self) -> bool {

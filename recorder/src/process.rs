@@ -6,7 +6,7 @@ use crate::function::Function;
 use crate::image::{self, Image};
 use crate::lane::{self, Lane};
 use crate::sandbox::Wish;
-use crate::{clock, fatal, flush, loader, modules, next, sys};
+use crate::{clock, fatal, flush, loader, modules, next, sys, turn};
 use heapwire_format::{EndReason, Op};
 
 /// Before the function with this index, which returns to `pc`. Gives its address; the caller jumps there.
@@ -25,6 +25,17 @@ pub(crate) unsafe extern "C" fn before(
     };
     if next::known(Function::Malloc).is_none() && !image::prepare() {
         return next::find_now(function).unwrap_or(missing);
+    }
+    if let Function::Longjmp
+    | Function::LongjmpOld
+    | Function::LongjmpChecked
+    | Function::Siglongjmp = function
+    {
+        if let (Some(lane), Some(image)) = (lane::own(), image::current()) {
+            lane.helped.close();
+            turn::end_all(image, lane);
+        }
+        return next::known(function).unwrap_or(missing);
     }
     // SAFETY: the caller vouches for it.
     let arguments = arch::first_four(unsafe { *saved });
@@ -57,10 +68,6 @@ fn seal(image: &Image, lane: &Lane) {
 
 fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument, ..]: [usize; 4]) {
     match function {
-        Function::Longjmp
-        | Function::LongjmpOld
-        | Function::LongjmpChecked
-        | Function::Siglongjmp => lane.helped.close(),
         Function::Mtrace => mark(lane, pc, b"mtrace"),
         Function::Muntrace => mark(lane, pc, b"muntrace"),
         // A vforked child leaves in its parent's memory: what it flushes is right, an end or exec would not be.

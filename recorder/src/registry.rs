@@ -5,7 +5,7 @@
 
 use crate::image::{Image, LANES};
 use crate::lane::Lane;
-use crate::output::{Caused, Kind, OUTPUT};
+use crate::output::{Caused, Kind, OUTPUT, piece};
 use crate::ring::Slot;
 use crate::sync::{FileWord, Relaxed};
 use crate::sys::{self, Errno};
@@ -138,7 +138,7 @@ pub(crate) fn register(image: &'static Image) -> Option<&'static Lane> {
     let mask = sys::block_signals(); // a handler must never find the registry locked below it
     let tid = sys::gettid();
     let lane = lock(image, tid).and_then(|()| {
-        let lane = orphan(image, tid, mask).or_else(|| new_lane(image, mask));
+        let lane = orphan(image, tid).or_else(|| new_lane(image, mask));
         let lane = lane.inspect(|lane| assign(image, lane, tid));
         image.registry.lock.store(0, Release); // pairs with `lock`
         lane
@@ -180,13 +180,13 @@ fn lock(image: &Image, tid: u32) -> Option<()> {
 }
 
 /// A lane whose owner is gone, emptied of its records.
-fn orphan(image: &'static Image, tid: u32, mask: sys::SignalSet) -> Option<&'static Lane> {
+fn orphan(image: &'static Image, tid: u32) -> Option<&'static Lane> {
     let pid = image.pid.load(Relaxed);
     image.lanes_in_use().iter().find(|lane| {
         let owner = lane.tid.load(Relaxed);
         // A lane with our own tid is one of a thread that had it before us.
         let is_orphan = owner == tid || !sys::is_alive(pid, owner);
-        is_orphan && crate::flush::empty_orphan(image, lane, tid, mask)
+        is_orphan && crate::flush::empty_orphan(image, lane, tid)
     })
 }
 
@@ -316,20 +316,11 @@ fn append_and_map(
     let end = trailer(number);
     // Written out as zeroes, not left as a hole: a store to a hole on a full disk would be a SIGBUS in the program.
     let zeroes = sys::map_anonymous(payload).ok()?;
-    let pieces = [
-        libc::iovec {
-            iov_base: header.as_ptr().cast_mut().cast(),
-            iov_len: header.len(),
-        },
-        libc::iovec {
-            iov_base: core::ptr::with_exposed_provenance_mut(zeroes),
-            iov_len: payload,
-        },
-        libc::iovec {
-            iov_base: end.as_ptr().cast_mut().cast(),
-            iov_len: end.len(),
-        },
-    ];
+    let zeroed = libc::iovec {
+        iov_base: core::ptr::with_exposed_provenance_mut(zeroes),
+        iov_len: payload,
+    };
+    let pieces = [piece(&header), zeroed, piece(&end), piece::<u8>(&[])];
     let ours = Caused::new(libc::SIGXFSZ, mask);
     let written = sys::writev(fd, &pieces);
     if written == Err(Errno::FBIG) {

@@ -1,9 +1,10 @@
 //! Terminals and sockets, where a write may be cut: what is left of a frame goes first.
 
 use crate::image::Image;
-use crate::output::{Kind, OUTPUT, Patience, total};
+use crate::output::{Kind, OUTPUT, Patience, piece, total};
 use crate::sync::Relaxed;
-use crate::sys::{self, Errno, SignalSet};
+use crate::sys::{self, Errno};
+use crate::turn::Turn;
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -23,16 +24,24 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// Writes a frame, after the rest of the one before. `false` if it was not written whole.
-    pub(crate) fn write(&self, frame: &[libc::iovec; 4], kind: Kind, mask: SignalSet) -> bool {
+    pub(crate) fn write(&self, frame: &[libc::iovec; 4], kind: Kind, turn: &Turn<'_>) -> bool {
         let Some(image) = crate::image::current() else {
             return false;
         };
         if !self.lock(image) {
             return false;
         }
-        let written = self.finish_rest(image, kind, mask) && self.begin(image, frame, kind, mask);
-        self.lock.store(0, Release);
+        let written = self.finish_rest(image, kind, turn) && self.begin(image, frame, kind, turn);
+        if !turn.is_over() {
+            self.lock.store(0, Release);
+        }
         written
+    }
+
+    /// Gives the lock back, if the thread `tid` has it. The rest of a frame is kept.
+    pub(crate) fn leave(&self, tid: u32) {
+        // Release: as above.
+        let _ = self.lock.compare_exchange(tid, 0, Release, Relaxed);
     }
 
     /// Takes the lock. `false` if this thread has it: we are a handler above a write that waits for its reader.
@@ -43,6 +52,7 @@ impl Stream {
             match self.lock.compare_exchange(0, me, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(holder) if holder == me => return false,
+                Err(_) if crate::image::is_off() => return false,
                 Err(holder) if !sys::is_alive(image.pid.load(Relaxed), holder) => {
                     let _ = self.lock.compare_exchange(holder, 0, Relaxed, Relaxed);
                 }
@@ -51,7 +61,7 @@ impl Stream {
         }
     }
 
-    fn finish_rest(&self, image: &Image, kind: Kind, mask: SignalSet) -> bool {
+    fn finish_rest(&self, image: &Image, kind: Kind, turn: &Turn<'_>) -> bool {
         let mut patience = Patience::new();
         loop {
             let left = self.left.load(Relaxed) as usize;
@@ -59,20 +69,18 @@ impl Stream {
                 return true;
             }
             // SAFETY: we hold the lock.
-            let rest = unsafe { &mut *self.rest.get() };
+            let rest = unsafe { &*self.rest.get() };
             let start = rest.len().saturating_sub(left);
-            let bytes = rest.get_mut(start..).unwrap_or_default();
-            let mut piece = [libc::iovec {
-                iov_base: bytes.as_mut_ptr().cast(),
-                iov_len: bytes.len(),
-            }];
-            match put(&mut piece, kind) {
+            let bytes = rest.get(start..).unwrap_or_default();
+            let nothing = piece::<u8>(&[]);
+            let mut pieces = [piece(bytes), nothing, nothing, nothing];
+            match put(&mut pieces, kind) {
                 Ok(written) => {
                     let left = left.saturating_sub(written);
                     self.left.store(u32::try_from(left).unwrap_or(0), Relaxed);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if patience.wait(image, mask) => {}
+                Err(Errno::AGAIN) if patience.wait(image, turn) => {}
                 Err(Errno::AGAIN) => return false,
                 Err(_) => {
                     image.give_up();
@@ -83,17 +91,17 @@ impl Stream {
     }
 
     /// Writes a frame as far as it goes; the rest of a begun one is kept and counts as written.
-    fn begin(&self, image: &Image, frame: &[libc::iovec; 4], kind: Kind, mask: SignalSet) -> bool {
+    fn begin(&self, image: &Image, frame: &[libc::iovec; 4], kind: Kind, turn: &Turn<'_>) -> bool {
         let mut patience = Patience::new();
         loop {
             let mut pieces = *frame;
             match put(&mut pieces, kind) {
                 Ok(written) => {
                     self.keep_rest(frame, written);
-                    return self.finish_rest(image, kind, mask) || written != 0;
+                    return self.finish_rest(image, kind, turn) || written != 0;
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if patience.wait(image, mask) => {}
+                Err(Errno::AGAIN) if patience.wait(image, turn) => {}
                 Err(Errno::AGAIN) => return false,
                 Err(_) => {
                     image.give_up();

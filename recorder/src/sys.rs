@@ -307,6 +307,13 @@ pub(crate) fn duplicate(fd: i32, from: i32) -> Result<i32> {
     scalar(libc::SYS_fcntl, args).map(as_fd)
 }
 
+/// Whether bytes can be written to `fd`.
+pub(crate) fn is_writable(fd: i32) -> bool {
+    let args = [fd_arg(fd), fd_arg(libc::F_GETFL), 0, 0, 0, 0];
+    let flags = scalar(libc::SYS_fcntl, args);
+    flags.is_ok_and(|flags| as_fd(flags) & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
 pub(crate) fn is_terminal(fd: i32) -> bool {
     #[expect(clippy::cast_possible_truncation, reason = "a request has 32 bits")]
     const TCGETS: usize = libc::TCGETS as usize;

@@ -137,3 +137,31 @@ fn a_jump_out_of_a_helping_function_leaves_no_caller_behind() {
     // The line's own buffer, which the jump has left; nothing of the file that was opened later.
     assert_eq!(at_getline, [120]);
 }
+
+/// While a frame waits for its reader the program's handlers run, above locks that other threads need.
+#[test]
+fn a_jump_out_of_a_wait_for_the_reader_stops_nobody_and_loses_nothing() {
+    let scratch = Scratch::new("leave-wait");
+    let (program, libraries) = (program(&scratch, "leave_wait"), stack(&scratch));
+    for output in ["pipe", "socket", "terminal"] {
+        for jump in ["out", "within"] {
+            let trace = scratch.join(&format!("{output}-{jump}.hwt"));
+            let name = trace.to_str().unwrap();
+            let (said, _) = run(&program, &libraries, "fd:9", &[output, name, jump]);
+            assert_eq!(said.stdout, "done\n", "{output} {jump}");
+            let report = report(&trace);
+            assert_eq!(
+                report["trace"]["complete"], true,
+                "{output} {jump}: {}",
+                report["warnings"]
+            );
+            let process = &report["processes"][0];
+            assert_eq!(process["end"], "normal");
+            assert_eq!(list(&process["errors"]).len(), 0, "{}", process["errors"]);
+            let kept = list(&process["leaks"]).iter();
+            assert_eq!(kept.filter(|leak| leak["bytes"] == 70001).count(), 1);
+            let sizes = Raw::read(&trace);
+            assert!(count(&sizes, 1, 300) == 20_000, "{output} {jump}");
+        }
+    }
+}
