@@ -205,11 +205,14 @@ impl<W: Write> Printer<'_, W> {
         if record.op == Op::TEXT {
             return writeln!(self.out, " text=\"{}\"", bytes[..used].escape_ascii());
         }
-        write!(
-            self.out,
-            " ptr={:#x} size={} pc={:#x} base={:#x}",
-            record.ptr, record.size, record.pc, record.base
-        )?;
+        write!(self.out, " ptr={:#x}", record.ptr)?;
+        // A release has no size of its own, and not every end knows its status.
+        if record.size == u64::MAX && matches!(record.op, Op::RELEASED | Op::END) {
+            write!(self.out, " size=unknown")?;
+        } else {
+            write!(self.out, " size={}", record.size)?;
+        }
+        write!(self.out, " pc={:#x} base={:#x}", record.pc, record.base)?;
         if let Some(text) = text {
             write!(self.out, " text=\"{}\"", text.escape_ascii())?;
         }

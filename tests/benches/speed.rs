@@ -1,4 +1,5 @@
-//! How fast a trace is analyzed, how that scales, what bounds it, and what heaptrack's two steps need for as many events.
+//! How fast a trace is analyzed, how that scales, what bounds it and how far each stage is from that, and what heaptrack's two
+//! steps need for as many events.
 //!
 //! `cargo bench -p heapwire-tests --bench speed`. Machines are noisy: rounds of all candidates take turns, the best is shown, with
 //! the processor time beside it, which others on the machine disturb least. What counts are the ratios. Nothing is
@@ -45,8 +46,10 @@ fn main() {
             "\n{} records, {live} live blocks; best of {ROUNDS}",
             records - live
         );
-        limits(&trace, records - live, live);
-        best = best.min(report(&trace, records, live));
+        let limits = limits(&trace, records - live, live);
+        let ours = report(&trace, records, live);
+        stages(&trace, records - live, ours, limits);
+        best = best.min(ours);
         let _ = std::fs::remove_file(trace); // the folder goes at the end all the same
     }
     heaptrack(&scratch, best);
@@ -84,8 +87,46 @@ fn report(trace: &Path, calls: u64, live: u64) -> f64 {
     best[0].cpu.min(best[1].cpu) * 1e9 / records as f64
 }
 
+/// How far the stages are from what the machine can do: finding and judging frames from reading them, and all that follows
+/// from one look-up in memory a record.
+fn stages(trace: &Path, records: u64, all: f64, limits: Limits) {
+    let mut frames = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let mut command = timed(heapwire());
+        command.env("RAYON_NUM_THREADS", "1");
+        command.arg("verify").arg(trace);
+        frames = frames.min(time(&mut command).0.cpu * 1e9 / records as f64);
+    }
+    let replay = all - frames;
+    println!("  stage                 ns a record  limit  times the limit");
+    for (stage, took, limit, what) in [
+        ("frames", frames, limits.reading, "reading"),
+        (
+            "order and replay",
+            replay,
+            limits.together,
+            "a look-up among others",
+        ),
+        ("order and replay", replay, limits.alone, "a look-up alone"),
+    ] {
+        println!(
+            "  {stage:<20} {took:>12.1} {limit:>6.1} {:>16.1}  {what}",
+            took / limit
+        );
+    }
+}
+
+/// Nanoseconds that no analysis is below: of reading a record, of a look-up among others that wait as well, and of one that waits
+/// for the one before.
+#[derive(Clone, Copy)]
+struct Limits {
+    reading: f64,
+    together: f64,
+    alone: f64,
+}
+
 /// What no analysis is faster than: reading the bytes, and one look-up in memory of the size of the live blocks.
-fn limits(trace: &Path, records: u64, live: u64) {
+fn limits(trace: &Path, records: u64, live: u64) -> Limits {
     let begin = Instant::now();
     let mut file = File::open(trace).expect("it was written");
     let mut buffer = vec![0u8; 1 << 20];
@@ -117,6 +158,11 @@ fn limits(trace: &Path, records: u64, live: u64) {
     println!(
         "  limits: reading {reading:.1} ns a record; a look-up {together:.1} ns among others, {alone:.1} ns alone"
     );
+    Limits {
+        reading,
+        together,
+        alone,
+    }
 }
 
 /// heaptrack's two steps after recording, an event, beside a record of ours.

@@ -246,3 +246,103 @@ fn a_timeline_can_be_cut_out() {
         "pid,time_ns,live_bytes,live_blocks\n4711,1000000000,2107,3\n"
     );
 }
+
+/// Three cycles, of which the first warms up and each leaves one block behind; another block lives from one to the next.
+fn marked(scratch: &Scratch) -> PathBuf {
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, 1000);
+    for cycle in 1..=3u64 {
+        writer.declare(0xF0, [cycle, 0, 0x40_1136], b"request");
+        writer.malloc(0x2000 * cycle, 10 * cycle);
+        if cycle > 1 {
+            writer.free(0x5000);
+        }
+        writer.malloc(0x5000, 7);
+    }
+    writer.free(0x5000);
+    writer.declare(0xF0, [9, 0, 0x40_1136], b"");
+    scratch.write("marked.hwt", writer.end().bytes())
+}
+
+#[test]
+fn each_cycle_between_marks_has_what_it_left_behind() {
+    let scratch = Scratch::new("marks");
+    let path = marked(&scratch);
+    for option in ["--per-mark", "--by mark"] {
+        let report = report(&path, option);
+        let groups = list(&report["processes"][0]["groups"]).iter();
+        let groups: Vec<_> = groups
+            .map(|group| {
+                let name = group["name"].as_str().unwrap();
+                (name, number(&group["bytes"]), number(&group["blocks"]))
+            })
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                ("before the first mark", 1000, 1),
+                ("mark 1 request, at 0.000 s", 10, 1),
+                ("mark 2 request, at 0.000 s", 20, 1),
+                ("mark 3 request, at 0.000 s", 30, 1),
+                ("mark 9, at 0.000 s", 0, 0),
+            ],
+            "{option}"
+        );
+    }
+    let text = run("report", &path, "--per-mark").stdout;
+    assert!(prose(&text).contains("by mark, 5 in all"), "{text}");
+    let without = report(&trace(&scratch), "--per-mark");
+    let groups = &without["processes"][0]["groups"];
+    assert_eq!(groups[0]["name"], "no mark in the trace");
+    assert_eq!(number(&groups[0]["blocks"]), 3);
+    assert_eq!(run("report", &path, "--per-mark --by size").status, 2);
+}
+
+#[test]
+fn blocks_say_at_which_moment_they_are_live_and_what_can_be_asked() {
+    let scratch = Scratch::new("moments");
+    let path = trace(&scratch);
+    let heading = |options: &str| prose(&run("blocks", &path, options).stdout);
+    assert!(heading("--live").contains("3 blocks never released, 31.3 KiB"));
+    assert!(heading("--at end").contains("3 blocks never released"));
+    assert!(heading("--at peak").contains("3 blocks live at the peak, 31.3 KiB"));
+    assert!(heading("--at 2s").contains("3 blocks live at 2.000 s, 2.1 KiB"));
+    let refused = run("blocks", &path, "");
+    assert_eq!(refused.status, 2);
+    for option in ["--live", "--at <WHEN>", "--until <TIME>", "--ptr <ADDRESS>"] {
+        assert!(refused.stderr.contains(option), "{}", refused.stderr);
+    }
+    assert_eq!(run("blocks", &path, "--live --at peak").status, 2);
+}
+
+#[test]
+fn a_difference_lists_errors() {
+    let scratch = Scratch::new("diff-errors");
+    let new = trace(&scratch);
+    let old = scratch.write("old.hwt", Writer::new().malloc(0x1000, 8).end().bytes());
+    let compared = |old: &Path, new: &Path| {
+        let run = Run::of(command().arg("diff").arg(old).arg(new));
+        assert_eq!(run.status, 0, "{run:?}");
+        run.stdout
+    };
+    let text = compared(&old, &new);
+    assert!(prose(&text).contains("ERRORS old, new, kind"), "{text}");
+    assert!(prose(&text).contains("0 1 invalid free"), "{text}");
+    assert!(prose(&compared(&new, &old)).contains("1 0 invalid free"));
+    assert!(!compared(&new, &new).contains("ERRORS"));
+}
+
+#[test]
+fn records_without_a_size_say_so() {
+    let scratch = Scratch::new("dump");
+    let text = run("dump", &trace(&scratch), "").stdout;
+    assert!(text.contains("op=released"), "{text}");
+    assert!(!text.contains("18446744073709551615"), "{text}");
+    let releases = text.lines().filter(|line| line.contains("op=released"));
+    assert!(
+        releases
+            .into_iter()
+            .all(|line| line.contains("size=unknown")),
+        "{text}"
+    );
+}

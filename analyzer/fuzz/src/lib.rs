@@ -42,13 +42,47 @@ impl Default for Place {
     }
 }
 
+/// Finds frames, and what is wrong with them.
+pub fn read_frames(bytes: &[u8], place: &Place) {
+    let path = place.with(bytes);
+    let whole = heapwire::wholeness(path);
+    let contents = heapwire::contents(path);
+    assert_eq!(
+        whole.is_ok(),
+        contents.is_ok(),
+        "one verb reads what another refuses"
+    );
+}
+
+/// Puts records in order, and reads each.
+pub fn read_records(bytes: &[u8], place: &Place) {
+    let mut lines = Vec::new();
+    let Ok(calls) = heapwire::dump(place.with(bytes), &mut lines) else {
+        return;
+    };
+    let lines = lines.iter().filter(|byte| **byte == b'\n').count();
+    assert!(calls <= lines as u64, "{calls} calls in {lines} lines");
+}
+
+/// Replays a sound trace of any calls: it is read to its end, and its sums add up.
+pub fn replay(bytes: &[u8], place: &Place) {
+    let report = heapwire::analyze(std::slice::from_ref(place.with(bytes)), &Options::default());
+    let report = report.expect("every frame is whole");
+    assert_eq!(report.trace.damaged_bytes, 0);
+    open_trace(bytes, place);
+    for process in &report.processes {
+        let totals = &process.totals;
+        assert!(totals.live_bytes <= totals.peak_bytes);
+        let begun = totals.allocations + totals.reallocations;
+        assert!(totals.live_blocks <= begun, "{totals:?}");
+        assert!(totals.peak_blocks <= begun, "{totals:?}");
+    }
+}
+
 /// All that the analyzer does with a trace.
 pub fn open_trace(bytes: &[u8], place: &Place) {
     let path = place.with(bytes);
-    let options = Options {
-        threads: Some(1),
-        ..Options::default()
-    };
+    let options = Options::default();
     let inputs = std::slice::from_ref(path);
     let report = heapwire::analyze(inputs, &options);
     let blocks = heapwire::live_blocks(inputs, &heapwire::Selection::default(), &options);

@@ -1,11 +1,13 @@
-//! `heapwire-fuzz [SECONDS [SEED]]`: damages seeds and feeds them to the analyzer, without a nightly compiler.
+//! `heapwire-fuzz [SECONDS [SEED [TARGET]]]`: damages seeds and feeds them to the analyzer, without a nightly compiler.
 //!
-//! Each round has its own seed, which stands in the message when one fails; the input that failed stays in the folder
-//! that is named there.
+//! Without a target, all of them share the time. Each round has its own seed, which stands in the message when one fails; the
+//! input that failed stays in the folder that is named there.
 
 use heapwire_fuzz::memory::{Counting, peak_of};
 use heapwire_fuzz::mutate::{self, Random};
-use heapwire_fuzz::{Place, open_log, open_trace, read_name, resolve, seeds};
+use heapwire_fuzz::{
+    Place, open_log, open_trace, read_frames, read_name, read_records, replay, resolve, seeds,
+};
 use std::env;
 use std::time::{Duration, Instant};
 
@@ -17,72 +19,130 @@ const MOST_BYTES: usize = 256 << 20;
 /// No round takes this long unless it hangs.
 const LONGEST: Duration = Duration::from_secs(20);
 
+/// Rounds after which there is a word of how far it is.
+const WORD: u64 = 1_000_000;
+
+/// What one round does.
+type Round<'p> = Box<dyn FnMut(&mut Random) + 'p>;
+
 fn main() {
-    let mut arguments = env::args()
-        .skip(1)
-        .map(|word| word.parse::<u64>().expect("SECONDS and SEED are numbers"));
-    let seconds = arguments.next().unwrap_or(10);
-    let first = arguments.next().unwrap_or(1);
+    let words: Vec<String> = env::args().skip(1).collect();
+    let number = |at: usize| {
+        let word = words.get(at)?;
+        Some(word.parse::<u64>().expect("SECONDS and SEED are numbers"))
+    };
+    let (seconds, first) = (number(0).unwrap_or(10), number(1).unwrap_or(1));
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build_global()
+        .expect("nobody used threads before");
     let place = Place::new();
-    let traces = seeds::traces();
-    let share = Duration::from_millis(seconds * 1000 / 4);
-    for seed in &traces {
-        open_trace(seed, &place);
+    let mut targets = targets(&place);
+    if let Some(wanted) = words.get(2) {
+        targets.retain(|(name, _)| name == wanted);
+        assert!(!targets.is_empty(), "no target is called {wanted}");
     }
-    rounds("open_trace", first, share, |random| {
-        let mut bytes = traces[random.below(traces.len())].clone();
-        match random.below(4) {
-            0 => mutate::bytes(&mut bytes, random),
-            1 => {
-                mutate::bytes(&mut bytes, random);
-                mutate::repair(&mut bytes);
-            }
-            _ => {
-                mutate::fields(&mut bytes, random);
-                mutate::repair(&mut bytes);
-            }
-        }
-        open_trace(&bytes, &place);
-    });
+    let share = Duration::from_millis(seconds * 1000) / u32::try_from(targets.len()).expect("few");
+    for (name, round) in targets {
+        rounds(name, first, share, round);
+    }
+}
+
+/// All targets by name.
+fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
+    let traces = seeds::traces();
+    for seed in &traces {
+        open_trace(seed, place);
+    }
+    let some_trace = move |random: &mut Random| traces[random.below(traces.len())].clone();
     let logs = seeds::logs();
-    rounds("open_log", first, share, |random| {
-        let mut bytes = logs[random.below(logs.len())].clone();
-        if random.below(2) == 0 {
-            mutate::bytes(&mut bytes, random);
-        }
-        mutate::words(&mut bytes, seeds::WORDS, random);
-        open_log(&bytes, &place);
-    });
-    let program = seeds::program(&place);
-    let found = resolve(
-        &program.bytes,
-        &program.build_id,
-        &program.addresses,
-        &place,
-    );
+    let program = seeds::program(place);
+    let found = resolve(&program.bytes, &program.build_id, &program.addresses, place);
     assert!(
         found > 10,
         "only {found} addresses of the undamaged program have a function"
     );
-    rounds("resolve", first, share, |random| {
-        let mut bytes = program.bytes.clone();
-        if random.below(4) == 0 {
-            mutate::bytes(&mut bytes, random);
-        } else {
-            mutate::values(&mut bytes, &program.unloaded, random);
-        }
-        resolve(&bytes, &program.build_id, &program.addresses, &place);
-    });
-    rounds("read_name", first, share, |random| {
-        let mut bytes = seeds::NAMES[random.below(seeds::NAMES.len())]
-            .as_bytes()
-            .to_vec();
-        if random.below(3) == 0 {
-            mutate::bytes(&mut bytes, random);
-        }
-        mutate::words(&mut bytes, seeds::PIECES, random);
-        read_name(&bytes);
-    });
+    let (frames, records) = (some_trace.clone(), some_trace.clone());
+    vec![
+        (
+            "frames",
+            Box::new(move |random| {
+                let mut bytes = frames(random);
+                mutate::bytes(&mut bytes, random);
+                if random.below(2) == 0 {
+                    mutate::repair(&mut bytes);
+                }
+                read_frames(&bytes, place);
+            }),
+        ),
+        (
+            "records",
+            Box::new(move |random| {
+                let mut bytes = records(random);
+                mutate::fields(&mut bytes, random);
+                mutate::repair(&mut bytes);
+                read_records(&bytes, place);
+            }),
+        ),
+        (
+            "replay",
+            Box::new(|random| replay(&seeds::calls(random), place)),
+        ),
+        (
+            "open_trace",
+            Box::new(move |random| {
+                let mut bytes = some_trace(random);
+                match random.below(4) {
+                    0 => mutate::bytes(&mut bytes, random),
+                    1 => {
+                        mutate::bytes(&mut bytes, random);
+                        mutate::repair(&mut bytes);
+                    }
+                    _ => {
+                        mutate::fields(&mut bytes, random);
+                        mutate::repair(&mut bytes);
+                    }
+                }
+                open_trace(&bytes, place);
+            }),
+        ),
+        (
+            "open_log",
+            Box::new(move |random| {
+                let mut bytes = logs[random.below(logs.len())].clone();
+                if random.below(2) == 0 {
+                    mutate::bytes(&mut bytes, random);
+                }
+                mutate::words(&mut bytes, seeds::WORDS, random);
+                open_log(&bytes, place);
+            }),
+        ),
+        (
+            "resolve",
+            Box::new(move |random| {
+                let mut bytes = program.bytes.clone();
+                if random.below(4) == 0 {
+                    mutate::bytes(&mut bytes, random);
+                } else {
+                    mutate::values(&mut bytes, &program.unloaded, random);
+                }
+                resolve(&bytes, &program.build_id, &program.addresses, place);
+            }),
+        ),
+        (
+            "read_name",
+            Box::new(|random| {
+                let mut bytes = seeds::NAMES[random.below(seeds::NAMES.len())]
+                    .as_bytes()
+                    .to_vec();
+                if random.below(3) == 0 {
+                    mutate::bytes(&mut bytes, random);
+                }
+                mutate::words(&mut bytes, seeds::PIECES, random);
+                read_name(&bytes);
+            }),
+        ),
+    ]
 }
 
 fn rounds(name: &str, first: u64, time: Duration, mut round: impl FnMut(&mut Random)) {
@@ -97,6 +157,9 @@ fn rounds(name: &str, first: u64, time: Duration, mut round: impl FnMut(&mut Ran
         (most, longest) = (most.max(peak), longest.max(start.elapsed()));
         std::mem::forget(failing);
         seed += 1;
+        if (seed - first) % WORD == 0 {
+            println!("{name}: {} rounds so far", seed - first);
+        }
     }
     println!(
         "{name}: {} rounds, at most {} KiB and {longest:?} for one",

@@ -1,6 +1,7 @@
 //! What is damaged: small traces with everything in them, and a program with debug information.
 
 use crate::Place;
+use crate::mutate::Random;
 use heapwire_tests::build::compile;
 use heapwire_tests::trace::{BASE, Record, Writer};
 use std::fs;
@@ -10,6 +11,37 @@ use std::ops::Range;
 #[must_use]
 pub fn traces() -> Vec<Vec<u8>> {
     vec![faults(), fork(), control(), lanes()]
+}
+
+/// A sound trace of calls that no program makes: at a few addresses, of a few threads, in any order, and with gaps.
+#[must_use]
+pub fn calls(random: &mut Random) -> Vec<u8> {
+    const SIZES: [u64; 6] = [0, 1, 48, 4096, 1 << 40, u64::MAX];
+    let mut writer = Writer::new();
+    writer.flush();
+    for _ in 0..random.below(120) {
+        let address = 0x1000 + 0x20 * random.below(10) as u64 + random.below(8) as u64 / 7;
+        let size = SIZES[random.below(SIZES.len())];
+        let family = u8::try_from(random.below(7)).expect("few") % 6;
+        match random.below(16) {
+            0..=4 => _ = writer.heap(1, family, address, size),
+            5..=8 => _ = writer.heap(2, family, address, u64::MAX),
+            9..=12 => {
+                let op = 3 + u8::try_from(random.below(5)).expect("few");
+                writer.heap(op, family, address, SIZES[random.below(3)]);
+            }
+            13 => {
+                writer.flush();
+                writer.frame.tid = 4711 + u32::try_from(random.below(12)).expect("few");
+            }
+            14 => writer.next += random.below(3) as u64,
+            _ => _ = writer.site(random.below(4) as u64),
+        }
+    }
+    if random.below(3) > 0 {
+        writer.end();
+    }
+    writer.bytes()
 }
 
 /// Small logs of glibc's mtrace, of its versions and of what happens to logs.

@@ -2,7 +2,7 @@
 
 use super::options::Reporting;
 use crate::quantity::{address, duration, sizes};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use heapwire::Selection;
 use std::path::PathBuf;
 
@@ -19,6 +19,9 @@ pub(crate) struct Report {
     /// Sum live blocks by this
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Site)]
     pub(crate) by: By,
+    /// What each cycle between two marks of the program left behind: the same as --by mark
+    #[arg(long, conflicts_with = "by")]
+    pub(crate) per_mark: bool,
     /// Order of the sites that leak
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Sort::Bytes)]
     pub(crate) sort: Sort,
@@ -79,6 +82,8 @@ pub(crate) enum By {
     Thread,
     /// Powers of two of their size
     Size,
+    /// The mark of the program that they were handed out after
+    Mark,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -106,21 +111,22 @@ pub(crate) struct Check {
 }
 
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("which").required(true).args(["live", "at", "until", "ptr"])))]
 pub(crate) struct Blocks {
     /// Trace files; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     /// Blocks that were never released
-    #[arg(long, required_unless_present_any = ["at", "until", "ptr"])]
+    #[arg(long)]
     pub(crate) live: bool,
     /// Blocks that are live then: a time such as 90s, the peak, or the end
-    #[arg(long, value_name = "WHEN", value_parser = at, conflicts_with = "live")]
+    #[arg(long, value_name = "WHEN", value_parser = at)]
     pub(crate) at: Option<At>,
     /// The same, for a cycle: blocks of --from to --to that are not released then
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["live", "at"])]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) until: Option<u64>,
     /// All that happened to this address
-    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with_all = ["live", "at", "until"])]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) ptr: Option<u64>,
     #[command(flatten)]
     pub(crate) filters: Filters,

@@ -1,11 +1,11 @@
-//! The single blocks that were never released.
+//! The single blocks that are live at a moment.
 
 use super::clock::{Clock, thread};
 use super::warnings;
 use crate::images::{Image, Images};
 use crate::naming::{Names, hex_address};
 use crate::replay::LiveBlock;
-use crate::report::{Block, LiveBlocks, ProcessBlocks};
+use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
 use crate::{Options, Selection, Until};
@@ -41,7 +41,14 @@ pub(crate) fn live(
         warnings.insert(0, warnings::no_records(&images.images));
     }
     warnings.extend(names.warnings());
+    let (at, until_ns) = match options.until {
+        None => (LiveAt::End, None),
+        Some(Until::Peak) => (LiveAt::Peak, None),
+        Some(Until::Time(time)) => (LiveAt::Time, Some(time)),
+    };
     LiveBlocks {
+        at,
+        until_ns,
         processes,
         warnings,
     }

@@ -2,7 +2,9 @@
 
 use crate::Selection;
 use crate::report::usage::SiteUsage;
-use crate::report::{Block, Difference, Frame, Report, SiteChange, SiteSums, Stack};
+use crate::report::{
+    Block, Difference, ErrorChange, FaultKind, Frame, Report, SiteChange, SiteSums, Stack,
+};
 use std::collections::BTreeMap;
 
 /// Compares two reports that list every site; most growth of live bytes first. Of `selection` modules and functions count, which
@@ -14,18 +16,12 @@ pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Differen
         functions: selection.functions.clone(),
         ..Selection::default()
     };
-    let mut by_name: BTreeMap<String, SiteChange> = BTreeMap::new();
-    add(&mut by_name, &selected(old, &selection), |change| {
-        &mut change.old
-    });
-    add(&mut by_name, &selected(new, &selection), |change| {
-        &mut change.new
-    });
+    let changes = changes(&selected(old, &selection), &selected(new, &selection));
     let sums = |report: &Report, side: fn(&SiteChange) -> SiteSums| {
         if selection == Selection::default() {
             sums(report)
         } else {
-            let sides = by_name.values().map(side);
+            let sides = changes.iter().map(side);
             sides.fold(SiteSums::default(), SiteSums::plus)
         }
     };
@@ -33,8 +29,8 @@ pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Differen
         sums(old, |change| change.old),
         sums(new, |change| change.new),
     );
-    let mut sites: Vec<_> = by_name
-        .into_values()
+    let mut sites: Vec<_> = changes
+        .into_iter()
         .filter(|change| change.old != change.new)
         .collect();
     sites.sort_by_key(|change| {
@@ -47,8 +43,39 @@ pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Differen
         new: new_sums,
         old_duration_ns: old.trace.duration_ns,
         new_duration_ns: new.trace.duration_ns,
+        errors: errors(old, new, &selection),
         sites,
     }
+}
+
+/// The wrong releases that are not the same in both: of one kind, and released at one site.
+fn errors(old: &Report, new: &Report, selection: &Selection) -> Vec<ErrorChange> {
+    let mut found: BTreeMap<(FaultKind, String), ErrorChange> = BTreeMap::new();
+    for (report, is_new) in [(old, false), (new, true)] {
+        let errors = report.processes.iter().flat_map(|process| &process.errors);
+        for error in errors.filter(|error| selection.takes_fault(error)) {
+            let key = (error.kind, name(&error.stack, loose));
+            let change = found.entry(key).or_insert_with(|| ErrorChange {
+                kind: error.kind,
+                old: 0,
+                new: 0,
+                stack: error.stack.clone(),
+            });
+            let count = if is_new {
+                &mut change.new
+            } else {
+                &mut change.old
+            };
+            *count += 1;
+            if is_new {
+                change.stack = error.stack.clone();
+            }
+        }
+    }
+    let changed = found.into_values().filter(|it| it.old != it.new);
+    let mut changed: Vec<_> = changed.collect();
+    changed.sort_by_key(|it| i128::from(it.old) - i128::from(it.new));
+    changed
 }
 
 fn sums(report: &Report) -> SiteSums {
@@ -87,35 +114,94 @@ fn selected<'r>(report: &'r Report, selection: &Selection) -> Vec<&'r SiteUsage>
         .collect()
 }
 
-fn add(
-    by_name: &mut BTreeMap<String, SiteChange>,
-    sites: &[&SiteUsage],
-    side: impl Fn(&mut SiteChange) -> &mut SiteSums,
-) {
-    for site in sites {
-        let change = by_name
-            .entry(key(&site.stack))
-            .or_insert_with(|| SiteChange {
-                old: SiteSums::default(),
-                new: SiteSums::default(),
-                stack: site.stack.clone(),
+/// Sums of both sides for each site. Sites of one line are the same; of what is left those of one function, in the order of
+/// their lines, since lines move when a file is edited.
+fn changes(old: &[&SiteUsage], new: &[&SiteUsage]) -> Vec<SiteChange> {
+    let mut old = by_line(old);
+    let mut changes = Vec::new();
+    let mut moved: BTreeMap<String, [Vec<Side>; 2]> = BTreeMap::new();
+    for (line, new) in by_line(new) {
+        match old.remove(&line) {
+            Some(old) => changes.push(change(Some(old), Some(new))),
+            None => moved.entry(name(&new.stack, loose)).or_default()[1].push(new),
+        }
+    }
+    for old in old.into_values() {
+        moved.entry(name(&old.stack, loose)).or_default()[0].push(old);
+    }
+    for [old, new] in moved.into_values() {
+        let pairs = old.len().max(new.len());
+        let in_order = |mut sides: Vec<Side>| {
+            sides.sort_by_key(|side| {
+                side.stack
+                    .iter()
+                    .map(|frame| frame.line)
+                    .collect::<Vec<_>>()
             });
-        let sums = side(change);
-        *sums = sums.plus(site.sums);
+            sides.into_iter().map(Some).chain(std::iter::repeat(None))
+        };
+        let both = in_order(old).zip(in_order(new)).take(pairs);
+        changes.extend(both.map(|(old, new)| change(old, new)));
+    }
+    changes
+}
+
+/// A site in one of the reports.
+#[derive(Clone)]
+struct Side {
+    sums: SiteSums,
+    stack: Stack,
+}
+
+fn change(old: Option<Side>, new: Option<Side>) -> SiteChange {
+    let sums = |side: &Option<Side>| side.as_ref().map(|side| side.sums).unwrap_or_default();
+    SiteChange {
+        old: sums(&old),
+        new: sums(&new),
+        stack: new
+            .or(old)
+            .map_or_else(|| Vec::new().into(), |side| side.stack),
     }
 }
 
-/// What a stack is called.
-fn key(stack: &Stack) -> String {
-    stack.iter().map(name).collect::<Vec<_>>().join("\n")
+/// Sums by what the sites' lines are called.
+fn by_line(sites: &[&SiteUsage]) -> BTreeMap<String, Side> {
+    let mut by_line: BTreeMap<String, Side> = BTreeMap::new();
+    for site in sites {
+        let side = by_line
+            .entry(name(&site.stack, exact))
+            .or_insert_with(|| Side {
+                sums: SiteSums::default(),
+                stack: site.stack.clone(),
+            });
+        side.sums = side.sums.plus(site.sums);
+    }
+    by_line
 }
 
-fn name(frame: &Frame) -> String {
+/// What a stack is called, frame by frame.
+fn name(stack: &Stack, of: fn(&Frame) -> String) -> String {
+    stack.iter().map(of).collect::<Vec<_>>().join("\n")
+}
+
+/// A frame with its line.
+fn exact(frame: &Frame) -> String {
+    format!("{} {:?} {:?}", loose(frame), frame.file, frame.line)
+}
+
+/// A frame as it is called in another build of the program, perhaps in another folder.
+fn loose(frame: &Frame) -> String {
+    let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     match (&frame.function, &frame.file, &frame.module) {
-        (Some(function), Some(file), _) => format!("{function} {file}"),
-        (Some(function), None, module) => format!("{function} {}", module.as_deref().unwrap_or("")),
+        (Some(function), Some(file), _) => format!("{function} {}", last(file)),
+        (Some(function), None, module) => {
+            format!(
+                "{function} {}",
+                module.as_deref().map_or_else(String::new, last)
+            )
+        }
         (None, _, Some(module)) => {
-            format!("{module} {}", frame.offset.as_deref().unwrap_or(""))
+            format!("{} {}", last(module), frame.offset.as_deref().unwrap_or(""))
         }
         (None, _, None) => frame.address.clone(),
     }
@@ -123,8 +209,9 @@ fn name(frame: &Frame) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::difference;
-    use crate::report::Report;
+    use super::{changes, difference};
+    use crate::report::usage::SiteUsage;
+    use crate::report::{FaultKind, Frame, Report, SiteSums};
     use crate::tests::made::Made;
     use crate::{Options, Selection, analyze_trace};
 
@@ -135,6 +222,94 @@ mod tests {
             ..Options::default()
         };
         analyze_trace(trace, &options).unwrap()
+    }
+
+    /// A site of `bytes` in a function that others called it.
+    fn site(function: &str, file: &str, line: u64, live_bytes: u64) -> SiteUsage {
+        SiteUsage {
+            bytes: live_bytes,
+            stack: [Frame {
+                address: format!("{line:#x}"),
+                module: Some("/opt/app".into()),
+                build_id: None,
+                offset: None,
+                function: Some(function.into()),
+                file: Some(file.into()),
+                line: Some(u32::try_from(line).unwrap()),
+                column: None,
+                inlined: false,
+            }]
+            .into(),
+            sums: SiteSums {
+                live_bytes,
+                ..SiteSums::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_line_that_moved_is_the_same_site() {
+        let old = [
+            site("push", "/v1/list.c", 10, 100),
+            site("push", "/v1/list.c", 20, 7),
+            site("gone", "/v1/list.c", 40, 5),
+        ];
+        let new = [
+            site("push", "/v2/list.c", 13, 100),
+            site("push", "/v2/list.c", 23, 9),
+            site("push", "/v2/list.c", 30, 1),
+            site("push", "/v2/other.c", 20, 2),
+        ];
+        let sums = |old: &[SiteUsage], new: &[SiteUsage]| {
+            let (old, new): (Vec<_>, Vec<_>) = (old.iter().collect(), new.iter().collect());
+            let mut found: Vec<_> = changes(&old, &new)
+                .iter()
+                .map(|it| (it.old.live_bytes, it.new.live_bytes, it.stack[0].line))
+                .collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(
+            sums(&old, &new),
+            [
+                (0, 1, Some(30)),
+                (0, 2, Some(20)),
+                (5, 0, Some(40)),
+                (7, 9, Some(23)),
+                (100, 100, Some(13)),
+            ]
+        );
+        // Where a line is the same, nothing else is taken for it.
+        let same = [
+            site("push", "/v1/list.c", 20, 8),
+            site("push", "/v1/list.c", 5, 3),
+        ];
+        assert_eq!(
+            sums(&old[..2], &same),
+            [(7, 8, Some(20)), (100, 3, Some(5))]
+        );
+    }
+
+    #[test]
+    fn errors_that_came_or_went_are_listed() {
+        let mut old = Made::new(0xA0);
+        old.malloc(0x1000, 8, 0x10)
+            .free(0x1000, 0x20)
+            .free(0x1000, 0x30);
+        old.free(0x1001, 0x40);
+        let mut new = Made::new(0xB0);
+        new.free(0x1001, 0x40).free(0x1001, 0x40).free(0x2001, 0x50);
+        let found = difference(&report(&old), &report(&new), &Selection::default());
+        let errors: Vec<_> = found
+            .errors
+            .iter()
+            .map(|it| (it.kind, it.old, it.new))
+            .collect();
+        let (double, invalid) = (FaultKind::DoubleFree, FaultKind::InvalidFree);
+        assert_eq!(errors[2], (double, 1, 0));
+        assert_eq!(errors[..2], [(invalid, 1, 2), (invalid, 0, 1)]);
+        let same = difference(&report(&old), &report(&old), &Selection::default());
+        assert!(same.errors.is_empty());
     }
 
     #[test]

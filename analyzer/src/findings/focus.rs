@@ -23,13 +23,15 @@ pub enum By {
     Thread,
     /// Powers of two of their size.
     Size,
+    /// The mark of the program that they were handed out after.
+    Mark,
 }
 
 /// Live blocks that are asked for, by site, and in groups.
 pub(crate) struct Focus {
     /// As [`Outcome::leaks`](crate::replay::Outcome::leaks), with these blocks only.
     pub(crate) leaks: Vec<SiteRow>,
-    /// Most bytes first.
+    /// Most bytes first; those of marks as they come.
     pub(crate) groups: Vec<Group>,
 }
 
@@ -43,7 +45,12 @@ impl Focus {
     pub(crate) fn on(image: &Image, clock: Clock, names: &Names, options: &Options) -> Self {
         let outcome = &image.outcome;
         let mut by_site: BTreeMap<SiteId, SiteRow> = BTreeMap::new();
-        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        let mut groups: BTreeMap<(usize, String), Group> = BTreeMap::new();
+        if options.by == Some(By::Mark) {
+            let cycles = 0..=outcome.marks.len();
+            let empty = cycles.map(|cycle| (cycle, cycle_name(image, cycle, clock)));
+            groups.extend(empty.map(|key| (key.clone(), Group::empty(key.1))));
+        }
         let end = blocks::end(image, clock, options);
         for live in outcome.blocks.iter().filter(|live| !live.is_inherited) {
             let block = blocks::shown(live, clock, names);
@@ -65,12 +72,15 @@ impl Focus {
             row.live_blocks += 1;
             row.live_bytes = row.live_bytes.saturating_add(block.size);
             if let Some(by) = options.by {
-                let name = by.name(&block);
-                let group = groups.entry(name.clone()).or_insert(Group {
-                    name,
-                    bytes: 0,
-                    blocks: 0,
-                });
+                let key = if by == By::Mark {
+                    let number = live.block.number;
+                    let cycle = outcome.marks.partition_point(|mark| mark.number < number);
+                    (cycle, cycle_name(image, cycle, clock))
+                } else {
+                    (0, by.name(&block))
+                };
+                let group = groups.entry(key);
+                let group = group.or_insert_with_key(|(_, name)| Group::empty(name.clone()));
                 group.blocks += 1;
                 group.bytes = group.bytes.saturating_add(block.size);
             }
@@ -89,9 +99,38 @@ impl Focus {
             .collect();
         leaks.sort_by_key(|row| Reverse(row.live_bytes));
         let mut groups: Vec<Group> = groups.into_values().collect();
-        groups.sort_by_key(|group| Reverse(group.bytes));
+        if options.by != Some(By::Mark) {
+            groups.sort_by_key(|group| Reverse(group.bytes));
+        }
         Self { leaks, groups }
     }
+}
+
+impl Group {
+    fn empty(name: String) -> Self {
+        Self {
+            name,
+            bytes: 0,
+            blocks: 0,
+        }
+    }
+}
+
+/// What the time from a mark to the next is called; number 0 is before the first.
+fn cycle_name(image: &Image, cycle: usize, clock: Clock) -> String {
+    let marks = &image.outcome.marks;
+    let Some(mark) = cycle.checked_sub(1).and_then(|at| marks.get(at)) else {
+        return match marks.len() {
+            0 => "no mark in the trace".to_owned(),
+            _ => "before the first mark".to_owned(),
+        };
+    };
+    let time = clock.time_ns(mark.clock).map_or(0, |ns| ns / 1_000_000);
+    let label = match mark.label.as_str() {
+        "" => format!("mark {}", mark.id),
+        label => format!("mark {} {label}", mark.id),
+    };
+    format!("{label}, at {}.{:03} s", time / 1000, time % 1000)
 }
 
 impl By {
@@ -103,10 +142,11 @@ impl By {
             Self::Module => "module",
             Self::Thread => "thread",
             Self::Size => "size",
+            Self::Mark => "mark",
         }
     }
 
-    /// The group that a block is in.
+    /// The group that a block is in, which is said by what it is like.
     fn name(self, block: &Block) -> String {
         let stack = &block.stack;
         let call = stack.first();
@@ -124,6 +164,7 @@ impl By {
                 || "unknown thread".to_owned(),
                 |tid| format!("thread {tid}"),
             ),
+            Self::Mark => String::new(), // its number says it
             Self::Size => match block.size {
                 0 => "0 B".to_owned(),
                 size => {

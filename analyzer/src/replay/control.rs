@@ -6,9 +6,10 @@ use crate::order::Event;
 use crate::sites::SiteTable;
 use heapwire_format::{Op, Record, TEXT_CHUNK};
 
-/// A module whose text has not all come yet.
+/// A module or a mark whose text has not all come yet.
 pub(super) struct Declaring {
     record: Record,
+    number: u64,
     /// Number of the text record to come.
     next: u64,
     /// Text records still to come.
@@ -20,7 +21,11 @@ impl Events {
     pub(super) fn control_event(&mut self, event: &Event, sites: &mut SiteTable) {
         let record = &event.record;
         match record.op {
-            Op::MODULE_LOADED => self.declare_module(event, sites),
+            Op::MODULE_LOADED => self.begin_declaring(event, sites),
+            Op::MARK => {
+                self.marks.add(event);
+                self.begin_declaring(event, sites);
+            }
             Op::MODULE_UNLOADED => self.code.unload(record.ptr),
             Op::STACK_NODE => self.code.add_stack_node(record, sites),
             Op::FORK => self.forked.push(record.ptr),
@@ -46,18 +51,19 @@ impl Events {
         }
     }
 
-    fn declare_module(&mut self, event: &Event, sites: &mut SiteTable) {
-        let record = event.record;
-        let left = record.base.div_ceil(TEXT_CHUNK as u64);
-        if left == 0 {
-            self.load_module(&record, &[], sites);
+    /// Begins a declaration, whose text follows.
+    fn begin_declaring(&mut self, event: &Event, sites: &mut SiteTable) {
+        let declaring = Declaring {
+            record: event.record,
+            number: event.number,
+            next: event.number.saturating_add(1),
+            left: event.record.base.div_ceil(TEXT_CHUNK as u64),
+            text: Vec::new(),
+        };
+        if declaring.left == 0 {
+            self.declared(&declaring, sites);
         } else {
-            self.declaring = Some(Declaring {
-                record,
-                next: event.number.saturating_add(1),
-                left,
-                text: Vec::new(),
-            });
+            self.declaring = Some(declaring);
         }
     }
 
@@ -67,7 +73,8 @@ impl Events {
             return false;
         };
         if event.record.op != Op::TEXT || event.number != declaring.next {
-            self.load_module(&declaring.record, &[], sites);
+            declaring.text.clear();
+            self.declared(&declaring, sites);
             return false;
         }
         let (bytes, used) = event.record.text();
@@ -75,22 +82,28 @@ impl Events {
         declaring.next = declaring.next.saturating_add(1);
         declaring.left -= 1;
         if declaring.left == 0 {
-            self.load_module(&declaring.record, &declaring.text, sites);
+            self.declared(&declaring, sites);
         } else {
             self.declaring = Some(declaring);
         }
         true
     }
 
-    fn load_module(&mut self, record: &Record, text: &[u8], sites: &mut SiteTable) {
-        let module = declare::module(record, text, self.code.machine());
-        self.code.load(module, sites);
+    fn declared(&mut self, declaring: &Declaring, sites: &mut SiteTable) {
+        let Declaring { record, text, .. } = declaring;
+        if record.op == Op::MARK {
+            self.marks.label(declaring.number, text);
+        } else {
+            let module = declare::module(record, text, self.code.machine());
+            self.code.load(module, sites);
+        }
     }
 
     /// Ends an open declaration without a text.
     pub(super) fn end_declaring(&mut self, sites: &mut SiteTable) {
-        if let Some(declaring) = self.declaring.take() {
-            self.load_module(&declaring.record, &[], sites);
+        if let Some(mut declaring) = self.declaring.take() {
+            declaring.text.clear();
+            self.declared(&declaring, sites);
         }
     }
 }

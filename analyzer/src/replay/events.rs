@@ -4,6 +4,7 @@
 use super::call::{Batch, Call, Closing, Kind};
 use super::code::Code;
 use super::control::Declaring;
+use super::marks::Marks;
 use super::numbers::Numbers;
 use super::threads::{OpenRealloc, Threads};
 use super::{Beginning, Counts, Ending};
@@ -24,7 +25,8 @@ pub(crate) struct Events {
     pub(super) forked: Vec<u64>,
     /// Calls that returned no memory, and the bytes they asked for, by site.
     pub(super) failed: FxHashMap<SiteId, (u64, u64)>,
-    /// A module whose text has not all come yet.
+    pub(super) marks: Marks,
+    /// A declaration whose text has not all come yet.
     pub(super) declaring: Option<Declaring>,
     pub(super) last_clock: u64,
 }
@@ -41,6 +43,7 @@ impl Events {
             ending: Ending::default(),
             forked: Vec::new(),
             failed: FxHashMap::default(),
+            marks: Marks::default(),
             declaring: None,
             last_clock: 0,
         }

@@ -13,6 +13,7 @@ mod heap;
 mod histogram;
 mod late;
 mod ledger;
+mod marks;
 mod memory;
 mod numbers;
 mod outcome;

@@ -1,6 +1,7 @@
 //! What the replay of one process image comes to.
 
 use super::block::{Block, Moment};
+use super::marks::Mark;
 use super::usage::PeakMoment;
 use super::{Counts, Ending, Histogram, RawFault, Replay, ThreadUsage};
 use crate::sites::{SiteId, SiteTable};
@@ -69,6 +70,7 @@ pub(crate) struct Outcome {
     pub(crate) missing: u64,
     /// Reallocs in flight when the trace ended.
     pub(crate) in_flight: u64,
+    pub(crate) marks: Vec<Mark>,
     /// The trace's clock at the last record.
     pub(crate) last_clock: u64,
 }
@@ -134,6 +136,7 @@ impl Replay {
             lifetimes_in_records: ledger.lifetimes_in_records,
             missing: events.numbers.missing,
             in_flight,
+            marks: events.marks.finish(),
             last_clock: events.last_clock,
         }
     }

@@ -1,4 +1,4 @@
-//! A hash table of addresses for one shard of the heap: one cache line an entry, filled up to seven eighths, that grows by
+//! A hash table of addresses for one shard of the heap: one cache line an entry, filled up to fifteen sixteenths, that grows by
 //! a quarter and lets go of old releases before it does.
 //!
 //! A byte for each slot says whether it is taken and gives a part of the hash, eight of them in a word, so that a look-up
@@ -172,10 +172,15 @@ impl Table {
 
     /// Adds an entry of an address that has none.
     pub(super) fn insert(&mut self, address: u64, entry: Entry, may_let_go: impl Fn(u64) -> bool) {
-        if (self.used + 1) * 8 > self.memory.words() * LANES * 7 {
+        if self.used + 1 > self.room() {
             self.make_room(may_let_go);
         }
         self.place_new(address, &entry);
+    }
+
+    /// Slots that may be used: the fuller the table, the further a search goes, but memory is what bounds it.
+    fn room(&self) -> usize {
+        self.memory.words() * LANES / 16 * 15
     }
 
     fn place_new(&mut self, address: u64, entry: &Entry) {
@@ -233,7 +238,7 @@ impl Table {
     fn make_room(&mut self, may_let_go: impl Fn(u64) -> bool) {
         if self.released > KEPT + self.live / LIVE_A_RELEASE {
             self.let_go(may_let_go);
-            if (self.used + self.used / 32 + 1) * 8 <= self.memory.words() * LANES * 7 {
+            if self.used + self.used / 32 < self.room() {
                 return;
             }
         }

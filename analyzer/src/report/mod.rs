@@ -413,8 +413,23 @@ pub struct Difference {
     pub old_duration_ns: u64,
     /// Nanoseconds that the new trace spans.
     pub new_duration_ns: u64,
+    /// Wrong releases that changed, by kind and site, those that are new first.
+    pub errors: Vec<ErrorChange>,
     /// Sites that changed, most growth of live bytes first.
     pub sites: Vec<SiteChange>,
+}
+
+/// Wrong releases of one kind at one site in both reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorChange {
+    /// What was wrong.
+    pub kind: FaultKind,
+    /// How many there are in the old one.
+    pub old: u64,
+    /// In the new one.
+    pub new: u64,
+    /// Where it was released; as the new report has it, if it does.
+    pub stack: Stack,
 }
 
 /// A site in both reports.
@@ -424,7 +439,7 @@ pub struct SiteChange {
     pub old: SiteSums,
     /// In the new one.
     pub new: SiteSums,
-    /// The site; as the old report has it, if it does.
+    /// The site; as the new report has it, if it does.
     pub stack: Stack,
 }
 
@@ -490,10 +505,27 @@ pub struct HistoryEvent {
 /// The single blocks of `blocks --live`.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveBlocks {
+    /// The moment at which they are live.
+    pub at: LiveAt,
+    /// That moment, in nanoseconds since the first recorded process began, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
     /// One entry a process image.
     pub processes: Vec<ProcessBlocks>,
     /// As in [`Report`].
     pub warnings: Vec<Warning>,
+}
+
+/// A moment at which blocks are live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LiveAt {
+    /// The end of the trace.
+    End,
+    /// Each process's moment of most live bytes.
+    Peak,
+    /// A time.
+    Time,
 }
 
 /// Live blocks of one process image, in order of number.

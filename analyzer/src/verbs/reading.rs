@@ -194,6 +194,8 @@ fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Repo
         until: asked.until.map(Until::Time),
         selection: asked.filters.selection(),
         by: match asked.by {
+            _ if asked.per_mark => Some(By::Mark),
+            cli::By::Mark => Some(By::Mark),
             cli::By::Site => None,
             cli::By::Function => Some(By::Function),
             cli::By::Module => Some(By::Module),

@@ -4,8 +4,8 @@ use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::{Call, Names, rows};
 use crate::report::columns::{escape, right};
-use crate::report::format::{bytes, count, counted};
-use crate::report::{Block, LiveBlocks, ProcessBlocks};
+use crate::report::format::{bytes, count, counted, exact_moment};
+use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
 
 /// The blocks of each process, in order of number.
 #[must_use]
@@ -17,14 +17,19 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
         .filter_map(|block| block.time_ns)
         .max();
     let mut page = Page::new(options, last.unwrap_or(0));
+    let state = match (live.at, live.until_ns) {
+        (LiveAt::Peak, _) => "live at the peak".to_owned(),
+        (LiveAt::Time, Some(time)) => format!("live at {}", exact_moment(time, time)),
+        _ => "never released".to_owned(),
+    };
     for process in &live.processes {
-        list(&mut page, process);
+        list(&mut page, process, &state);
     }
     super::warnings(&mut page, &live.warnings);
     page.finish()
 }
 
-fn list(page: &mut Page<'_>, process: &ProcessBlocks) {
+fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str) {
     let who = process
         .pid
         .map_or_else(|| "process".to_owned(), |pid| format!("pid {pid}"));
@@ -36,7 +41,7 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks) {
     let about = match blocks.len() {
         0 => "no recorded block is live".to_owned(),
         number => format!(
-            "{} never released, {}",
+            "{} {state}, {}",
             counted(number as u64, "block"),
             bytes(sum)
         ),

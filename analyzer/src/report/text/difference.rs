@@ -3,9 +3,9 @@
 use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::Names;
-use crate::report::columns::right;
+use crate::report::columns::{columns, left, right};
 use crate::report::format::{bytes, count};
-use crate::report::{Difference, SiteSums};
+use crate::report::{Difference, FaultKind, SiteSums};
 
 /// What sums of traces of different length are divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,7 @@ pub fn render_difference(
         );
     }
     page.blank();
+    errors(&mut page, difference);
     if difference.sites.is_empty() {
         page.remark(if difference.filter.is_empty() {
             "no site changed"
@@ -86,6 +87,47 @@ fn scales(difference: &Difference, normal: Option<Normal>) -> (&'static str, (Sc
     }
 }
 
+fn errors(page: &mut Page<'_>, difference: &Difference) {
+    if difference.errors.is_empty() {
+        return;
+    }
+    page.heading(
+        Ink::Error,
+        "ERRORS",
+        "old, new, kind; those that are new first",
+    );
+    let (shown, rest) = page.cut(&difference.errors);
+    let names = Names::new(page, None);
+    for change in shown {
+        let call = names.call(&change.stack);
+        let head = format!(
+            "  {} {}  {}  ",
+            right(&count(change.old), 6),
+            right(&count(change.new), 6),
+            left(kind(change.kind), 15)
+        );
+        let room = page.width().saturating_sub(columns(&head));
+        let widths = super::stack::split(&[&call], room);
+        page.line(&format!("{head}{}", call.in_columns(widths)));
+    }
+    more(page, rest.len(), difference.errors.len());
+    page.blank();
+}
+
+fn kind(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::DoubleFree => "double free",
+        FaultKind::InvalidFree => "invalid free",
+        FaultKind::MismatchedFree => "mismatched free",
+    }
+}
+
+fn more(page: &mut Page<'_>, rest: usize, all: usize) {
+    if rest > 0 {
+        page.remark(&format!("… {} more (--top {all})", count(rest as u64)));
+    }
+}
+
 fn sites(page: &mut Page<'_>, difference: &Difference, scale: (Scale, Scale)) {
     let (shown, rest) = page.cut(&difference.sites);
     let names = Names::new(page, None);
@@ -102,13 +144,7 @@ fn sites(page: &mut Page<'_>, difference: &Difference, scale: (Scale, Scale)) {
         let widths = super::stack::split(&[&call], page.width().saturating_sub(36));
         page.line(&format!("{head}{}", call.in_columns(widths)));
     }
-    if !rest.is_empty() {
-        let all = difference.sites.len();
-        page.remark(&format!(
-            "… {} more (--top {all})",
-            count(rest.len() as u64)
-        ));
-    }
+    more(page, rest.len(), difference.sites.len());
 }
 
 /// A number that sums are divided by.

@@ -3,6 +3,7 @@
 use super::page::{Ink, Page, command};
 use crate::report::columns::{columns, cut_end, cut_middle, escape, left};
 use crate::report::format::{bytes, count, counted, percent};
+use crate::report::system::is_system;
 use crate::report::{Fault, FaultKind, Process, Report, Totals, TraceSummary, format};
 
 /// The head of a report on one process.
@@ -133,10 +134,15 @@ fn processes(number: usize) -> String {
 
 /// The line between the processes of a report.
 pub(super) fn between(page: &mut Page<'_>, process: &Process) {
-    let mut who = vec![command(process)];
+    let mut who = vec![String::new()];
     who.extend(process.pid.map(|pid| format!("pid {pid}")));
     who.extend(process.parent_pid.map(|pid| format!("parent {pid}")));
     who.push(end(process));
+    // The rest of the line tells processes of one command apart.
+    let room = page
+        .width()
+        .saturating_sub(columns("PROCESS  ") + columns(&who.join(" · ")));
+    who[0] = cut_end(&command(process), room.max(12)).into_owned();
     page.blank();
     page.heading(Ink::Strong, "PROCESS", &who.join(" · "));
 }
@@ -251,7 +257,22 @@ pub(super) fn figures_of_part(page: &mut Page<'_>, process: &Process) {
 
 fn live(page: &mut Page<'_>, process: &Process) {
     let totals = &process.totals;
-    let sites = counted_sites(totals.live_blocks, process.leaks.len() as u64);
+    let mut sites = counted_sites(totals.live_blocks, process.leaks.len() as u64);
+    let system = process.leaks.iter().filter(|leak| is_system(&leak.stack));
+    let (count, size) = system.fold((0u64, 0u64), |(count, size), leak| {
+        (
+            count.saturating_add(leak.blocks),
+            size.saturating_add(leak.bytes),
+        )
+    });
+    if count > 0 {
+        let of_all = if count == totals.live_blocks {
+            "all".to_owned()
+        } else {
+            bytes(size)
+        };
+        sites = format!("{sites}, {of_all} in libraries of the system");
+    }
     let ink = (totals.live_blocks > 0).then_some(Ink::Strong);
     let value = bytes(totals.live_bytes);
     if process.end == "normal" {

@@ -1,8 +1,8 @@
 use super::{Ended, TextOptions, render, render_blocks, render_summary};
 use crate::report::usage::Usage;
 use crate::report::{
-    Block, Doubt, Families, Fault, FaultKind, Frame, Inside, Leak, LiveBlocks, ModuleCount, Moment,
-    Peak, PeakSite, Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals,
+    Block, Doubt, Families, Fault, FaultKind, Frame, Inside, Leak, LiveAt, LiveBlocks, ModuleCount,
+    Moment, Peak, PeakSite, Process, ProcessBlocks, Report, Stack, Temporary, Timeline, Totals,
     TraceSummary, Warning, columns::columns,
 };
 
@@ -490,7 +490,9 @@ fn live_blocks_are_listed() {
         stack: stack(&[("main", "src/main.c:3")]),
     };
     let blocks = (1..=12).map(block).collect();
-    let live = LiveBlocks {
+    let mut live = LiveBlocks {
+        at: LiveAt::End,
+        until_ns: None,
         processes: vec![ProcessBlocks {
             pid: Some(7),
             blocks,
@@ -508,4 +510,16 @@ fn live_blocks_are_listed() {
     );
     assert!(text.contains("inherited  main"), "{text}");
     assert!(text.contains("… 2 more (--top 12)"), "{text}");
+    live.at = LiveAt::Peak;
+    let text = render_blocks(&live, &options(80));
+    assert!(
+        text.starts_with("pid 7  12 blocks live at the peak, 78 B\n"),
+        "{text}"
+    );
+    (live.at, live.until_ns) = (LiveAt::Time, Some(3 * SECOND / 2));
+    let text = render_blocks(&live, &options(80));
+    assert!(
+        text.starts_with("pid 7  12 blocks live at 1.500 s, 78 B\n"),
+        "{text}"
+    );
 }
