@@ -8,6 +8,7 @@ use gimli::{
     Abbreviation, AttributeValue, EndianSlice, EntriesRaw, Error, RunTimeEndian, UnitOffset,
     UnitRef,
 };
+use std::cell::RefCell;
 
 type Bytes<'data> = EndianSlice<'data, RunTimeEndian>;
 
@@ -17,7 +18,8 @@ pub(super) struct Entry<'unit> {
     pub(super) offset: UnitOffset,
     /// 0 for the entry that the walk began with.
     pub(super) depth: isize,
-    pub(super) abbreviation: &'unit Abbreviation,
+    abbreviation: &'unit Abbreviation,
+    shape: Shape,
 }
 
 impl Entry<'_> {
@@ -27,10 +29,55 @@ impl Entry<'_> {
 
     /// Whether its attributes say where code is.
     pub(super) fn has_code(&self) -> bool {
-        let attributes = self.abbreviation.attributes();
-        attributes
-            .iter()
-            .any(|attribute| matches!(attribute.name(), gimli::DW_AT_low_pc | gimli::DW_AT_ranges))
+        self.shape.has_code
+    }
+}
+
+/// What is asked of an abbreviation for each of its entries.
+#[derive(Clone, Copy)]
+struct Shape {
+    has_code: bool,
+    /// Which attribute says where the next entry of the same depth begins, where there are children.
+    sibling: Option<usize>,
+    /// What reading the attributes costs.
+    cost: usize,
+}
+
+impl Shape {
+    fn of(abbreviation: &Abbreviation) -> Self {
+        let attributes = abbreviation.attributes();
+        let place = |is: fn(gimli::DwAt) -> bool| {
+            let mut names = attributes.iter().map(gimli::AttributeSpecification::name);
+            names.position(is)
+        };
+        let sibling = place(|name| name == gimli::DW_AT_sibling);
+        let code = place(|name| matches!(name, gimli::DW_AT_low_pc | gimli::DW_AT_ranges));
+        Self {
+            has_code: code.is_some(),
+            sibling: sibling.filter(|_| abbreviation.has_children()),
+            cost: 1 + attributes.len() / 4,
+        }
+    }
+}
+
+/// Codes of abbreviations that are remembered; compilers number them from 1.
+const MAX_SHAPES: usize = 1 << 14;
+
+/// The shapes of one unit's abbreviations, as far as they were asked for.
+#[derive(Default)]
+pub(super) struct Shapes(RefCell<Vec<Option<Shape>>>);
+
+impl Shapes {
+    fn of(&self, abbreviation: &Abbreviation) -> Shape {
+        let code = usize::try_from(abbreviation.code()).unwrap_or(usize::MAX);
+        if code >= MAX_SHAPES {
+            return Shape::of(abbreviation);
+        }
+        let mut shapes = self.0.borrow_mut();
+        if code >= shapes.len() {
+            shapes.resize(code + 1, None);
+        }
+        *shapes[code].get_or_insert_with(|| Shape::of(abbreviation))
     }
 }
 
@@ -40,6 +87,7 @@ pub(super) struct Entries<'unit, 'data> {
     /// Depth of the entry at which `raw` began.
     base: isize,
     unit: UnitRef<'unit, LimitedReader<'data>>,
+    shapes: &'unit Shapes,
     limits: &'data Limits,
 }
 
@@ -48,12 +96,14 @@ impl<'unit, 'data> Entries<'unit, 'data> {
     pub(super) fn new(
         unit: UnitRef<'unit, LimitedReader<'data>>,
         offset: UnitOffset,
+        shapes: &'unit Shapes,
     ) -> Result<Self, Error> {
         let bytes = unit.header.range_from(offset..)?;
         Ok(Self {
             raw: raw(unit, bytes.unlimited(), offset),
             base: 0,
             unit,
+            shapes,
             limits: bytes.limits(),
         })
     }
@@ -65,13 +115,15 @@ impl<'unit, 'data> Entries<'unit, 'data> {
         let Some(abbreviation) = self.raw.read_abbreviation()? else {
             return Ok(None);
         };
-        if !self.limits.charge(1 + abbreviation.attributes().len() / 4) {
+        let shape = self.shapes.of(abbreviation);
+        if !self.limits.charge(shape.cost) {
             return Err(Error::OffsetOutOfBounds(offset.0 as u64));
         }
         Ok(Some(Entry {
             offset,
             depth,
             abbreviation,
+            shape,
         }))
     }
 
@@ -94,16 +146,11 @@ impl<'unit, 'data> Entries<'unit, 'data> {
     /// True if there are some that were passed over.
     pub(super) fn pass(&mut self, entry: Entry<'_>) -> Result<bool, Error> {
         let attributes = entry.abbreviation.attributes();
-        let is_sibling =
-            |attribute: &gimli::AttributeSpecification| attribute.name() == gimli::DW_AT_sibling;
-        let sibling = attributes
-            .iter()
-            .position(is_sibling)
-            .filter(|_| entry.abbreviation.has_children());
+        let sibling = entry.shape.sibling;
         let Some((before, [sibling, after @ ..])) =
             sibling.and_then(|index| attributes.split_at_checked(index))
         else {
-            self.enter(entry)?;
+            self.raw.skip_attributes(attributes)?;
             return Ok(false);
         };
         self.raw.skip_attributes(before)?;

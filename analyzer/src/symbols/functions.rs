@@ -2,7 +2,7 @@
 //!
 //! What holds no address is passed over: types, declarations, and all that is in the other functions.
 
-use super::entries::{Entries, Entry};
+use super::entries::{Entries, Entry, Shapes};
 use super::origins::{Named, Origins};
 use super::ranges::Ranges;
 use super::reader::LimitedReader;
@@ -44,8 +44,10 @@ pub(super) fn find<'data>(
     origins: &Origins<'data>,
 ) -> Result<Vec<Option<Function<'data>>>, Error> {
     let mut functions = vec![None; addresses.len()];
-    for (entry, indices) in holders(unit, addresses)? {
-        let mut found = inlined(unit, entry, addresses, &indices, origins)?;
+    let shapes = Shapes::default();
+    for (entry, indices) in holders(unit, addresses, &shapes)? {
+        let entries = Entries::new(unit, entry, &shapes)?;
+        let mut found = inlined(unit, entries, addresses, &indices, origins)?;
         let name = Named::read(unit, entry)?.name(unit, origins)?;
         for index in indices {
             functions[index] = Some(Function {
@@ -62,12 +64,14 @@ pub(super) fn find<'data>(
 fn holders(
     unit: Unit<'_, '_>,
     addresses: &[u64],
+    shapes: &Shapes,
 ) -> Result<BTreeMap<UnitOffset, Vec<usize>>, Error> {
     let mut holders = vec![Holder::Unknown; addresses.len()];
-    let is_partial = scan(unit, addresses, &mut holders, false)?;
+    let all = || Entries::new(unit, unit.header.root_offset(), shapes);
+    let is_partial = scan(unit, all()?, addresses, &mut holders, false)?;
     if is_partial && holders.contains(&Holder::Unknown) {
         // Functions of local classes are inside other functions.
-        scan(unit, addresses, &mut holders, true)?;
+        scan(unit, all()?, addresses, &mut holders, true)?;
     }
     let mut of_entry: BTreeMap<UnitOffset, Vec<usize>> = BTreeMap::new();
     for (index, holder) in holders.into_iter().enumerate() {
@@ -89,11 +93,11 @@ enum Holder {
 /// Looks for functions with code: in namespaces, and, where `is_deep`, in everything. True if something was passed over.
 fn scan(
     unit: Unit<'_, '_>,
+    mut entries: Entries<'_, '_>,
     addresses: &[u64],
     holders: &mut [Holder],
     is_deep: bool,
 ) -> Result<bool, Error> {
-    let mut entries = Entries::new(unit, unit.header.root_offset())?;
     let mut is_partial = false;
     while !entries.is_empty() {
         let Some(entry) = entries.next()? else {
@@ -118,19 +122,18 @@ fn scan(
     Ok(is_partial)
 }
 
-/// What is inlined into the function of this entry at those of `addresses` with these indices, outermost first.
+/// What is inlined into the function that `entries` begin with, at those of `addresses` with these indices, outermost first.
 fn inlined<'data>(
     unit: Unit<'_, 'data>,
-    function: UnitOffset,
+    mut entries: Entries<'_, 'data>,
     addresses: &[u64],
     indices: &[usize],
     origins: &Origins<'data>,
 ) -> Result<BTreeMap<usize, Vec<Inlined<'data>>>, Error> {
     let wanted: Vec<u64> = indices.iter().map(|&index| addresses[index]).collect();
     let mut found: BTreeMap<usize, Vec<Inlined<'data>>> = BTreeMap::new();
-    let mut entries = Entries::new(unit, function)?;
     let Some(root) = entries.next()? else {
-        return Err(Error::NoEntryAtGivenOffset(function.0 as u64));
+        return Ok(found); // whose name will not be found either
     };
     entries.enter(root)?;
     // Depths of the inlined functions around.

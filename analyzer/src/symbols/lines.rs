@@ -1,7 +1,8 @@
 //! Looks up addresses in the line table of one unit, in one pass that keeps only what was asked for.
 
+use super::line_program::{LineProgram, Registers};
 use super::reader::{LimitedReader, Limits};
-use gimli::{ColumnType, Error, LineProgramHeader, LineRow, Reader as _, UnitRef};
+use gimli::{Error, IncompleteLineProgram, LineProgramHeader, Reader as _, UnitRef};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,15 +23,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn new(row: &LineRow) -> Self {
+    fn new(row: Registers) -> Self {
+        let line = NonZeroU64::new(row.line);
         Self {
-            file: row.file_index(),
-            line: row.line(),
-            column: match row.column() {
-                ColumnType::LeftEdge => 0,
-                ColumnType::Column(column) => column.get(),
-            },
-            first_line: row.line(),
+            file: row.file,
+            line,
+            column: row.column,
+            first_line: line,
         }
     }
 }
@@ -67,32 +66,35 @@ impl<'data> Lines<'data> {
         let Some(program) = unit.line_program.clone() else {
             return Ok(None);
         };
-        let mut table = program.rows();
+        let mut table = LineProgram::new(program.header())?;
         let mut found = Vec::new();
         let mut counts = vec![0; addresses.len()];
-        // The row before in the same sequence, and where it begins.
-        let mut before: Option<(u64, Row)> = None;
-        while let Some((_, row)) = table.next_row()? {
-            let end = row.address();
+        // The row before in the same sequence, where it begins, and the first address that is not below.
+        let mut before: Option<(Row, usize)> = None;
+        while let Some(row) = table.next()? {
             let mut next = Row::new(row);
-            if let Some((begin, row)) = before {
-                next.first_line = row.first_line.or(next.first_line);
-                let first = addresses.partition_point(|address| *address < begin);
-                for (address, count) in addresses.iter().zip(&mut counts).skip(first) {
-                    if *address >= end || !limits.charge(1) {
-                        break;
+            let mut first = match before {
+                Some((_, first)) => first,
+                None => addresses.partition_point(|address| *address < row.address),
+            };
+            if let Some((row_before, _)) = before {
+                next.first_line = row_before.first_line.or(next.first_line);
+                while let Some(&address) = addresses.get(first)
+                    && address < row.address
+                    && limits.charge(1)
+                {
+                    if counts[first] < MAX_ROWS {
+                        counts[first] += 1;
+                        found.push((address, row_before));
                     }
-                    if *count < MAX_ROWS {
-                        *count += 1;
-                        found.push((*address, row));
-                    }
+                    first += 1;
                 }
             }
-            before = (!row.end_sequence()).then_some((end, next));
+            before = (!row.is_end).then_some((next, first));
         }
         found.sort_by_key(|(address, _)| *address);
         Ok(Some(Self {
-            header: table.header().clone(),
+            header: header(program, table.names_files)?,
             rows: found,
             files: RefCell::default(),
         }))
@@ -157,6 +159,19 @@ impl<'data> Lines<'data> {
         }
         Ok(Some(path))
     }
+}
+
+/// The header of a table, with the files that its program names where there are some.
+fn header<'data>(
+    program: IncompleteLineProgram<LimitedReader<'data>>,
+    names_files: bool,
+) -> Result<LineProgramHeader<LimitedReader<'data>>, Error> {
+    if !names_files {
+        return Ok(program.header().clone());
+    }
+    let mut rows = program.rows();
+    while rows.next_row()?.is_some() {}
+    Ok(rows.header().clone())
 }
 
 /// Adds a part of a path; compilers for Linux run on Windows as well.

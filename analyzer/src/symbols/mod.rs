@@ -12,6 +12,7 @@ mod entries;
 mod file;
 mod functions;
 mod layout;
+mod line_program;
 mod lines;
 mod locate;
 mod module;

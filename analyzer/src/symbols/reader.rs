@@ -63,6 +63,14 @@ impl Limits {
         self.reads_left.load(Relaxed) == 0
     }
 
+    /// Whether `address` stands for code that the linker left out.
+    ///
+    /// GNU ld leaves 0 and what is added to it where a section was dropped; such a range would otherwise cover the first
+    /// real functions.
+    pub(super) fn is_left_out(&self, address: u64) -> bool {
+        address < self.first_code
+    }
+
     /// Counts `cost` reads; false if they are no longer allowed.
     #[inline]
     pub(super) fn charge(&self, cost: usize) -> bool {
@@ -144,17 +152,14 @@ impl<'a> LimitedReader<'a> {
         }
     }
 
-    /// Whether `address` stands for code that the linker left out.
-    ///
-    /// GNU ld leaves 0 and what is added to it where a section was dropped; such a range would otherwise
-    /// cover the first real functions.
+    /// Whether `address`, as it stands here, is one of code that the linker left out.
     fn is_left_out(&self, address: u64) -> bool {
         let names_code = match self.addresses {
             Addresses::Functions => self.limits.in_functions.load(Relaxed),
             Addresses::Code => true,
             Addresses::Other => false,
         };
-        names_code && address < self.limits.first_code
+        names_code && self.limits.is_left_out(address)
     }
 }
 
