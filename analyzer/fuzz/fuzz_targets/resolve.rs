@@ -8,5 +8,5 @@ static PLACE: LazyLock<Place> = LazyLock::new(Place::new);
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let addresses: Vec<u64> = (0x40_1000..0x40_2000).step_by(13).collect();
-    resolve(bytes, &[0x5E; 20], &addresses, &PLACE);
+    resolve(bytes, &addresses, &PLACE);
 });

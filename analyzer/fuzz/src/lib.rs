@@ -3,13 +3,16 @@
 
 pub mod memory;
 pub mod mutate;
+pub mod programs;
 pub mod seeds;
 
+use heapwire::address::FileAddress;
 use heapwire::mtrace::{self, Exporter, Program};
 use heapwire::{Options, symbols};
 use heapwire_tests::scratch::Scratch;
+use programs::BUILD_ID;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A file that inputs are written to.
 #[derive(Debug)]
@@ -144,31 +147,35 @@ pub fn open_log(bytes: &[u8], place: &Place) {
 }
 
 /// All that symbols do with a module's file: `addresses` are looked up in it.
+pub fn resolve(bytes: &[u8], addresses: &[u64], place: &Place) {
+    look_up(place.with(bytes), addresses);
+}
+
+/// The same with a program of which one file has these bytes.
 ///
-/// Gives how many of them have a function.
-pub fn resolve(bytes: &[u8], build_id: &[u8], addresses: &[u64], place: &Place) -> usize {
-    let path = place.with(bytes);
+/// Gives how many of its addresses have a function.
+///
+/// # Panics
+///
+/// Where the file cannot be written.
+#[must_use]
+pub fn resolve_with(program: &programs::Program, bytes: &[u8]) -> usize {
+    let _ = fs::remove_file(&program.file); // as above: it may be mapped
+    fs::write(&program.file, bytes).expect("the folder can be written to");
+    look_up(&program.module, &program.addresses)
+}
+
+/// Gives how many of `addresses` have a function.
+fn look_up(path: &Path, addresses: &[u64]) -> usize {
     let module = symbols::Module {
         path: Some(path.to_string_lossy().into_owned()),
-        build_id: Some(build_id.to_vec()),
+        build_id: Some(BUILD_ID.to_vec()),
         file: None,
     };
-    let addresses = addresses
-        .iter()
-        .copied()
-        .map(heapwire::address::FileAddress)
-        .collect();
+    let addresses = addresses.iter().copied().map(FileAddress).collect();
     let resolved = symbols::resolve(&[(module, addresses)], &symbols::Options::default());
-    resolved
-        .iter()
-        .map(|module| {
-            module
-                .addresses
-                .iter()
-                .filter(|place| !place.is_empty())
-                .count()
-        })
-        .sum()
+    let frames = resolved.iter().flat_map(|module| &module.addresses);
+    frames.filter(|frames| !frames.is_empty()).count()
 }
 
 /// A name as a reader sees it, whatever the bytes are.

@@ -6,7 +6,8 @@
 use heapwire_fuzz::memory::{Counting, peak_of};
 use heapwire_fuzz::mutate::{self, Random};
 use heapwire_fuzz::{
-    Place, open_log, open_trace, read_frames, read_name, read_records, replay, resolve, seeds,
+    Place, open_log, open_trace, programs, read_frames, read_name, read_records, replay,
+    resolve_with, seeds,
 };
 use std::env;
 use std::time::{Duration, Instant};
@@ -56,12 +57,16 @@ fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
     }
     let some_trace = move |random: &mut Random| traces[random.below(traces.len())].clone();
     let logs = seeds::logs();
-    let program = seeds::program(place);
-    let found = resolve(&program.bytes, &program.build_id, &program.addresses, place);
-    assert!(
-        found > 10,
-        "only {found} addresses of the undamaged program have a function"
-    );
+    let programs = programs::all(place);
+    for program in &programs {
+        let found = resolve_with(program, &program.bytes);
+        let least = program.addresses.len() / 10;
+        assert!(
+            found > least,
+            "{}: only {found} addresses of the undamaged program have a function",
+            program.kind
+        );
+    }
     let (frames, records) = (some_trace.clone(), some_trace.clone());
     vec![
         (
@@ -120,13 +125,14 @@ fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
         (
             "resolve",
             Box::new(move |random| {
+                let program = &programs[random.below(programs.len())];
                 let mut bytes = program.bytes.clone();
                 if random.below(4) == 0 {
                     mutate::bytes(&mut bytes, random);
                 } else {
                     mutate::values(&mut bytes, &program.unloaded, random);
                 }
-                resolve(&bytes, &program.build_id, &program.addresses, place);
+                let _ = resolve_with(program, &bytes); // any number is a fine answer
             }),
         ),
         (

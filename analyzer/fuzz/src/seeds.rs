@@ -1,11 +1,7 @@
-//! What is damaged: small traces with everything in them, and a program with debug information.
+//! What is damaged: small traces with everything in them, logs and names.
 
-use crate::Place;
 use crate::mutate::Random;
-use heapwire_tests::build::compile;
 use heapwire_tests::trace::{BASE, Record, Writer};
-use std::fs;
-use std::ops::Range;
 
 /// Small traces that are whole.
 #[must_use]
@@ -249,69 +245,6 @@ fn lanes() -> Vec<u8> {
     payload.extend(table);
     (writer.frame.kind, writer.frame.sum_kind) = (3, 0);
     writer.frame_of(&payload).bytes()
-}
-
-/// A program's file, its build id, and addresses of code in it.
-#[derive(Debug)]
-pub struct Program {
-    /// The file.
-    pub bytes: Vec<u8>,
-    /// Its build id.
-    pub build_id: Vec<u8>,
-    /// Addresses as its file has them.
-    pub addresses: Vec<u64>,
-    /// Where the sections are that only tools read: debug information, symbols and names.
-    pub unloaded: Vec<Range<usize>>,
-}
-
-/// A C++ program with inlined functions, compiled here.
-///
-/// # Panics
-///
-/// Where there is no compiler.
-#[must_use]
-pub fn program(place: &Place) -> Program {
-    let text = "#include <string>\nstatic inline __attribute__((always_inline)) int twice(int n) { return n * 2; }\n\
-        template <class T> T thrice(T n) { return n * 3; }\n\
-        int main(int n, char **) { return twice(n) + thrice(n) + (int)std::to_string(n).size(); }\n";
-    let source = place.folder.write("seed.cpp", text);
-    let out = place.folder.join("seed");
-    let build_id = vec![0x5E; 20];
-    let id: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-    compile(
-        &source,
-        &out,
-        &[
-            "-static-libgcc",
-            "-no-pie",
-            &format!("-Wl,--build-id=0x{id}"),
-        ],
-    );
-    let bytes = fs::read(out).expect("the compiler wrote it");
-    let addresses = (0x40_1000..0x40_2000).step_by(13).collect();
-    Program {
-        unloaded: unloaded(&bytes),
-        bytes,
-        build_id,
-        addresses,
-    }
-}
-
-/// The sections of a little-endian ELF file of 64 bits that take no memory when it runs.
-fn unloaded(bytes: &[u8]) -> Vec<Range<usize>> {
-    let number = |at: usize, length: usize| {
-        let digits = bytes[at..at + length].iter().rev();
-        digits.fold(0, |number, byte| number << 8 | usize::from(*byte))
-    };
-    let (table, size, count) = (number(0x28, 8), number(0x3A, 2), number(0x3C, 2));
-    let headers = (0..count).map(|index| table + index * size);
-    let ranges = headers.filter_map(|header| {
-        let is_loaded = number(header + 8, 8) & 2 != 0;
-        let begin = number(header + 0x18, 8);
-        let end = begin + number(header + 0x20, 8);
-        (!is_loaded && begin < end && end <= bytes.len()).then_some(begin..end)
-    });
-    ranges.collect()
 }
 
 /// Names as compilers make them.
