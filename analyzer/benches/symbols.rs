@@ -19,6 +19,8 @@ use std::time::Instant;
 
 const ROUNDS: usize = 5;
 const SITES: usize = 10_000;
+/// Modules among which these are shared out.
+const MODULES: usize = 4;
 /// Files and classes of each that make 200 MB of debug information.
 const SIZE: (usize, usize) = (14, 200);
 
@@ -35,6 +37,8 @@ fn main() {
 
     remember(&program, &addresses);
     compare(&program, &addresses, &list);
+    repeat(&program, &addresses);
+    share(&program, &addresses);
 }
 
 /// Shows how much memory one look-up takes.
@@ -103,6 +107,52 @@ fn compare(program: &Path, addresses: &[FileAddress], list: &Path) {
     }
 }
 
+/// Shows what it costs to ask again.
+fn repeat(program: &Path, addresses: &[FileAddress]) {
+    let again = [addresses, addresses].concat();
+    let mut rounds = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        rounds[0].push(timed(|| drop(look_up(program, addresses))));
+        rounds[1].push(timed(|| drop(look_up(program, &again))));
+    }
+    let [once, twice] = rounds.map(|rounds| least(&rounds));
+    println!(
+        "each site asked about twice: {:.2} times as long, {:.2} on a processor",
+        twice.wall / once.wall,
+        twice.cpu / once.cpu
+    );
+}
+
+/// Shows what a second thread does for several modules.
+fn share(program: &Path, addresses: &[FileAddress]) {
+    let modules: Vec<(Module, Vec<FileAddress>)> = (0..MODULES)
+        .map(|index| {
+            let link = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("module{index}"));
+            let _ = fs::remove_file(&link); // of the run before
+            std::os::unix::fs::symlink(program, &link).unwrap();
+            let part = addresses.iter().skip(index).step_by(MODULES);
+            (module(&link), part.copied().collect())
+        })
+        .collect();
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.build().unwrap();
+        timed(|| drop(pool.install(|| resolve(&modules, &Options::default()))))
+    };
+    let mut rounds = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        rounds[0].push(on(1));
+        rounds[1].push(on(2));
+    }
+    let [one, two] = rounds.map(|rounds| least(&rounds));
+    println!(
+        "{MODULES} modules: {:.1} ms on one thread, {:.1} ms on two: {:.2} times as fast",
+        one.wall * 1e3,
+        two.wall * 1e3,
+        one.wall / two.wall
+    );
+}
+
 /// The program, built unless it is there.
 fn built() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("symbols-bench");
@@ -115,11 +165,15 @@ fn built() -> PathBuf {
 }
 
 fn look_up(program: &Path, addresses: &[FileAddress]) -> Resolved {
-    let module = Module {
-        path: Some(program.to_str().unwrap().to_owned()),
+    let request = (module(program), addresses.to_vec());
+    resolve(&[request], &Options::default()).remove(0)
+}
+
+fn module(path: &Path) -> Module {
+    Module {
+        path: Some(path.to_str().unwrap().to_owned()),
         ..Module::default()
-    };
-    resolve(&[(module, addresses.to_vec())], &Options::default()).remove(0)
+    }
 }
 
 /// Distinct addresses in functions, evenly spread.

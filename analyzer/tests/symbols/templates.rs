@@ -1,5 +1,6 @@
 //! Makes C++ programs with as much debug information as a test or a benchmark wants.
 
+use rayon::prelude::*;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,16 +28,22 @@ pub(crate) fn build(directory: &Path, files: usize, classes: usize, flags: &str)
         format!("{calls}int main() {{ {runs} }}\n"),
     )
     .unwrap();
-    let mut sources = vec!["main.cpp".to_owned()];
-    sources.extend((0..files).map(|file| format!("part{file}.cpp")));
-    let status = Command::new("g++")
-        .args(["-std=c++17", "-g", "-o", "program"])
-        .args(flags.split_whitespace())
-        .args(sources)
-        .current_dir(directory)
-        .status()
-        .unwrap();
-    assert!(status.success());
+    let names = (0..files).map(|file| format!("part{file}"));
+    let names: Vec<String> = names.chain(["main".to_owned()]).collect();
+    let compiler = |words: &[String]| {
+        let mut compiler = Command::new("g++");
+        compiler
+            .args(["-std=c++17", "-g"])
+            .args(flags.split_whitespace());
+        let status = compiler.args(words).current_dir(directory).status();
+        assert!(status.unwrap().success());
+    };
+    names
+        .par_iter()
+        .for_each(|name| compiler(&["-c".to_owned(), format!("{name}.cpp")]));
+    let mut objects: Vec<String> = names.iter().map(|name| format!("{name}.o")).collect();
+    objects.extend(["-o", "program"].map(str::to_owned));
+    compiler(&objects);
     directory.join("program")
 }
 
