@@ -173,6 +173,34 @@ fn debug_files_apart_from_the_program() {
     }
 }
 
+/// A module without its debug file is one warning, and the others have their lines.
+#[test]
+fn a_module_without_its_debug_file_does_not_stop_the_others() {
+    let made = Made::new("");
+    made.run("cc -g -O0 -w -shared -fPIC -Dmain=entry -o libleak.so main.c");
+    made.scratch.write(
+        "caller.c",
+        "#include <stdlib.h>\nint entry(void);\nint main(void) { void *volatile p = malloc(5432); return entry(); }\n",
+    );
+    made.run("cc -g -O0 -w -Wl,--build-id=none -o prog caller.c -L. -lleak -Wl,-rpath,$ORIGIN");
+    made.run("objcopy --only-keep-debug prog gone.dbg");
+    made.run("strip -s prog");
+    made.run("objcopy --add-gnu-debuglink=gone.dbg prog");
+    made.run("rm gone.dbg");
+    let trace = made.record();
+    let report = report(&trace, &[]);
+    assert_eq!(place(&report), (Some("leak"), Some(4)));
+    let about = warnings(&report, "/prog");
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert!(about[0].contains("gone.dbg"), "{about:?}");
+    let leaks = list(&report["processes"][0]["leaks"]);
+    let own = leaks.iter().find(|leak| leak["bytes"] == 5432).unwrap();
+    assert_eq!(own["stack"][0]["function"], Value::Null);
+    let text = run([Path::new("report"), &trace]).stdout;
+    let shown = format!("prog+{}", own["stack"][0]["offset"].as_str().unwrap());
+    assert!(text.contains(&shown), "{shown} in {text}");
+}
+
 #[test]
 fn debug_files_by_build_id() {
     let made = Made::new(&format!("-Wl,--build-id=0x{ID}"));

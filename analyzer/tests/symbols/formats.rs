@@ -2,6 +2,7 @@
 
 use crate::made::{before, build, calls, expect_lines, expect_names, look_up, run, scratch};
 use heapwire::symbols::{Options, Source};
+use object::{Object, ObjectSection};
 use std::fs;
 use std::path::Path;
 
@@ -136,7 +137,6 @@ fn a_section_that_cannot_be_unpacked_is_noted() {
     let program = build(&built, "-g -gz=zlib");
     let mut bytes = fs::read(&program).unwrap();
     let unpacked_size = {
-        use object::{Object, ObjectSection};
         let elf = object::File::parse(&*bytes).unwrap();
         let section = elf.section_by_name(".debug_info").unwrap();
         usize::try_from(section.file_range().unwrap().0).unwrap() + 8
@@ -147,6 +147,39 @@ fn a_section_that_cannot_be_unpacked_is_noted() {
     expect_names(&found);
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
     assert!(found.notes[0].contains(".debug_info"), "{:?}", found.notes);
+}
+
+/// What the symbol table says stays.
+#[test]
+fn packings_of_the_future_are_noted() {
+    let built = scratch("packings_of_the_future_are_noted");
+    let program = build(&built, "-g -gz=zlib");
+    let mut bytes = fs::read(&program).unwrap();
+    let sections: Vec<usize> = {
+        let elf = object::File::parse(&*bytes).unwrap();
+        let debug = elf.sections().filter(|section| {
+            let name = section.name().unwrap();
+            [".debug_info", ".debug_abbrev"].contains(&name)
+        });
+        debug
+            .map(|section| usize::try_from(section.file_range().unwrap().0).unwrap())
+            .collect()
+    };
+    assert_eq!(sections.len(), 2);
+    for at in sections {
+        bytes[at] = 99; // the first field says how the section is packed
+    }
+    fs::write(&program, bytes).unwrap();
+    let found = look_up(&program, None, &calls(&program), &Options::default());
+    expect_names(&found);
+    let about = |name: &str| {
+        found
+            .notes
+            .iter()
+            .filter(|note| note.contains(name))
+            .count()
+    };
+    assert_eq!((about(".debug_info"), about(".debug_abbrev")), (1, 1));
 }
 
 #[test]

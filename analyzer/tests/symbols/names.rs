@@ -30,7 +30,12 @@ struct Other { virtual void w() {} virtual ~Other() {} };
 struct Both : Other, Base { void v() override { keep(std::malloc(5)); } };
 extern "C" void plain_c_name(void) { keep(std::malloc(6)); }
 static void u8name_größe() { keep(std::malloc(7)); }
+template <typename A, typename B> struct Cat { A a; B b; };
+template <int N> struct Deep { using type = Cat<typename Deep<N - 1>::type, std::string>; };
+template <> struct Deep<0> { using type = std::string; };
+template <typename T> __attribute__((noinline)) void deep_leak(const T *) { keep(std::malloc(9)); }
 int main() {
+    deep_leak(static_cast<const Deep<24>::type *>(nullptr));
     Hidden()(1);
     outer::Box<std::map<int, std::vector<std::string>>, 3>::fill(std::string());
     if (outer::Box<char, -1>()) { }
@@ -149,6 +154,12 @@ fn demangled_in_full() {
     has("plain_c_name");
     has("u8name_größe()");
     has("auto main::{lambda(auto:1)#1}::operator()<int>(int) const");
+    // Nobody reads a name to the end that fills a screen.
+    let mut names = found.addresses.iter().flatten();
+    let is_deep = |name: &&str| name.starts_with("void deep_leak<Cat<Cat<");
+    let deep = names.find_map(|frame| frame.function.as_deref().filter(is_deep));
+    let deep = deep.expect("it is there");
+    assert!(deep.ends_with('…') && deep.len() < 4200, "{}", deep.len());
     let raw = Options {
         demangle: false,
         ..Options::default()

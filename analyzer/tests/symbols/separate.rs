@@ -209,6 +209,27 @@ fn a_file_beside_needs_proof() {
     assert_eq!(rules(&found), [Rule::Path, Rule::Beside]);
 }
 
+/// A file of another build is not used even where the debug link has its check sum.
+#[test]
+fn a_build_id_that_is_another_wins_over_a_check_sum() {
+    let other = scratch("another_build_with_its_check_sum_other");
+    build(&other, "-g -Wl,--build-id=0xabcdef");
+    let test = "another_build_with_its_check_sum";
+    let separated = Separated::new(test, &format!("0x{ID}"), "-g");
+    fs::copy(other.join("prog"), separated.built.join("prog.debug")).unwrap();
+    run(
+        &separated.built,
+        "objcopy --add-gnu-debuglink=prog.debug prog",
+    );
+    for recorded in [Some(ID), None] {
+        let found = separated.look_up(recorded, None);
+        expect_names(&found);
+        assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+        let note = &found.notes[0];
+        assert!(note.contains("build id abcdef is another"), "{note}");
+    }
+}
+
 /// Wherever a file lies, the build id decides.
 #[test]
 fn another_build_is_refused_in_every_place() {

@@ -158,7 +158,7 @@ fn units_of_cpp() {
         }
         run(&built, "llvm-dwp -e program -o program.dwp");
         for unit in ["main", "part0", "part1"] {
-            fs::remove_file(built.join(format!("program-{unit}.dwo"))).unwrap();
+            fs::remove_file(built.join(format!("{unit}.dwo"))).unwrap();
         }
         expect(|rule| *rule == Rule::SplitPackage);
     }
