@@ -163,7 +163,7 @@ fn rounds(name: &str, first: u64, time: Duration, mut round: impl FnMut(&mut Ran
         (most, longest) = (most.max(peak), longest.max(start.elapsed()));
         std::mem::forget(failing);
         seed += 1;
-        if (seed - first) % WORD == 0 {
+        if (seed - first).is_multiple_of(WORD) {
             println!("{name}: {} rounds so far", seed - first);
         }
     }
