@@ -33,10 +33,12 @@ pub use trace::{TraceError, Translation};
 
 use images::{Images, Stops};
 use naming::Names;
+use replay::{Chart, Only};
 use report::{Contents, History, LiveBlocks, ModuleList, Report, Wholeness};
 use sites::SiteTable;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trace::Trace;
 
 /// How to analyze.
@@ -50,6 +52,8 @@ pub struct Options {
     pub until: Option<Until>,
     /// Nanoseconds of a step of timelines; a length that makes a few hundred where none is given.
     pub step: Option<u64>,
+    /// The blocks that timelines show; all where nothing is given. Modules, functions, threads and sizes count.
+    pub charted: Option<Selection>,
     /// List every site.
     pub all_sites: bool,
     /// The blocks and wrong releases that a report lists.
@@ -94,9 +98,38 @@ fn replayed(
             images.peaks()
         }
     };
-    let images = Images::in_steps(trace, want_blocks, &stops, options.step, &mut sites)?;
+    let chart = Chart {
+        step: options.step,
+        only: charted(trace, &stops, options)?,
+    };
+    let images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
     Ok((images, sites))
+}
+
+/// Which blocks timelines are asked to show, if not all: sites are known by their names once the trace was read.
+fn charted(
+    trace: &mut Trace,
+    stops: &Stops,
+    options: &Options,
+) -> Result<Option<Arc<Only>>, TraceError> {
+    let Some(selection) = options.charted.as_ref() else {
+        return Ok(None);
+    };
+    trace.index_all()?;
+    progress::expect(trace.length());
+    let condition = trace.condition.clone();
+    let mut sites = SiteTable::default();
+    let images = Images::of(trace, false, stops, &mut sites)?;
+    trace.condition = condition;
+    mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
+    let names = Names::of_all(&sites, &options.symbols);
+    let takes = |site| selection.takes_site(names.stack(site));
+    Ok(Some(Arc::new(Only {
+        sites: sites.ids().map(takes).collect(),
+        threads: selection.threads.clone(),
+        sizes: selection.sizes,
+    })))
 }
 
 /// Lists the blocks that are live at the end, or at the moment that the options name, as far as they are selected.

@@ -162,6 +162,110 @@ fn a_double_free_tells_all_three_moments() {
 }
 
 #[test]
+fn the_three_moments_are_those_of_the_last_block_at_an_address() {
+    let mut writer = Writer::new();
+    let at = |writer: &mut Writer, op: u8, size: u64, site: u64| {
+        writer.site(site).record(Record {
+            op,
+            ptr: 0x1000,
+            size,
+            pc: PC + site * 16,
+            base: BASE,
+            time: u16::try_from(site * 100).unwrap(),
+            ..Record::default()
+        });
+    };
+    let (allocated, released) = (1, 2);
+    at(&mut writer, allocated, 48, 1);
+    at(&mut writer, released, u64::MAX, 2);
+    at(&mut writer, allocated, 96, 3); // handed out again
+    at(&mut writer, released, u64::MAX, 4);
+    at(&mut writer, released, u64::MAX, 5);
+    at(&mut writer, allocated, 7, 6); // and again
+    at(&mut writer, released, u64::MAX, 7);
+    at(&mut writer, released, u64::MAX, 8);
+    at(&mut writer, released, u64::MAX, 9);
+    let (process, _) = process(writer.end());
+    assert_eq!(kinds(&process), ["double-free"; 3]);
+    let moments = |error: &Value| {
+        let of = |moment: &Value| {
+            let address = moment["stack"][0]["address"].as_str().unwrap();
+            let pc = u64::from_str_radix(&address[2..], 16).unwrap();
+            (pc - PC) / 16
+        };
+        let times = [&error["allocation"], &error["first_release"], error];
+        (error["size"].as_u64().unwrap(), times.map(of))
+    };
+    let errors = process["errors"].as_array().unwrap();
+    let found: Vec<_> = errors.iter().map(moments).collect();
+    assert_eq!(found, [(96, [3, 4, 5]), (7, [6, 7, 8]), (7, [6, 7, 9])]);
+    let times: Vec<_> = errors.iter().map(|error| &error["time_ns"]).collect();
+    assert_eq!(times, [500_000_000, 800_000_000, 900_000_000]);
+}
+
+#[test]
+fn usage_has_exact_figures() {
+    let mut writer = Writer::new();
+    let at = |writer: &mut Writer, op: u8, ptr: u64, size: u64, time: u16| {
+        writer.record(Record {
+            op,
+            ptr,
+            size,
+            pc: PC,
+            base: BASE,
+            time,
+            ..Record::default()
+        });
+    };
+    let (allocated, released, old, new, failed, no_memory) = (1, 2, 3, 4, 5, 7);
+    at(&mut writer, allocated, 0x1000, 0, 0);
+    at(&mut writer, released, 0x1000, u64::MAX, 0); // lived 0 ns and one record; temporary
+    at(&mut writer, allocated, 0x2000, 100, 0);
+    at(&mut writer, allocated, 0x3000, 127, 10);
+    at(&mut writer, released, 0x2000, u64::MAX, 3); // 3 ms, two records; another one was handed out since
+    at(&mut writer, released, 0x3000, u64::MAX, 11); // 1 ms, two records; temporary
+    at(&mut writer, allocated, 0x4000, 64, 20);
+    at(&mut writer, old, 0x4000, 100, 21);
+    at(&mut writer, new, 0x5000, 100, 21); // larger by 36
+    at(&mut writer, old, 0x5000, 101, 22);
+    at(&mut writer, new, 0x5000, 101, 22); // larger by 1
+    at(&mut writer, old, 0x5000, 50, 23);
+    at(&mut writer, new, 0x5000, 50, 23); // smaller
+    at(&mut writer, old, 0x5000, 1 << 40, 24);
+    at(&mut writer, failed, 0x5000, 1 << 40, 24);
+    at(&mut writer, no_memory, 0, 1 << 41, 25);
+    let (process, _) = process(writer.end());
+    let usage = &process["usage"];
+    let classes = |of: &str| -> Vec<(u64, u64)> {
+        let classes = usage[of].as_array().unwrap().iter();
+        classes
+            .map(|class| {
+                (
+                    class["from"].as_u64().unwrap(),
+                    class["blocks"].as_u64().unwrap(),
+                )
+            })
+            .collect()
+    };
+    assert_eq!(classes("sizes"), [(0, 1), (32, 1), (64, 5)]);
+    assert_eq!(
+        classes("lifetimes_ns"),
+        [(0, 1), (524_288, 1), (2_097_152, 1)]
+    );
+    assert_eq!(classes("lifetimes_records"), [(1, 1), (2, 2)]);
+    totals(
+        &process,
+        &json!({"temporary": 2, "failed": 2, "failed_reallocations": 1, "allocations": 4, "reallocations": 3}),
+    );
+    assert_eq!(
+        (&usage["grown"][0]["blocks"], &usage["grown"][0]["bytes"]),
+        (&2.into(), &37.into())
+    );
+    let refused = (&usage["failed"][0]["calls"], &usage["failed"][0]["bytes"]);
+    assert_eq!(refused, (&2.into(), &((1u64 << 41) + (1 << 40)).into()));
+}
+
+#[test]
 fn realloc_of_a_released_block_is_a_double_free() {
     let mut writer = Writer::new();
     writer

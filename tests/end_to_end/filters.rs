@@ -247,6 +247,74 @@ fn a_timeline_can_be_cut_out() {
     );
 }
 
+#[test]
+fn a_timeline_is_of_the_blocks_that_fit() {
+    let scratch = Scratch::new("timeline-of");
+    let path = trace(&scratch);
+    let steps = |options: &str| -> Vec<(u64, u64, u64)> {
+        let text = run("timeline", &path, &format!("--csv --step 1s {options}")).stdout;
+        let rows = text.lines().skip(1).map(|line| {
+            let numbers: Vec<u64> = line.split(',').map(|it| it.parse().unwrap()).collect();
+            (numbers[1] / 1_000_000_000, numbers[2], numbers[3])
+        });
+        rows.collect()
+    };
+    assert_eq!(steps(""), [(0, 100, 1), (1, 2107, 3), (2, 32_100, 3)]);
+    assert_eq!(
+        steps("--thread 4711"),
+        [(0, 100, 1), (1, 2107, 3), (2, 2107, 3)]
+    );
+    assert_eq!(
+        steps("--module libother"),
+        [(0, 0, 0), (1, 0, 0), (2, 30_000, 1)]
+    );
+    assert_eq!(
+        steps("--size 1..2000 --thread 4711 --thread 4712"),
+        steps("--thread 4711")
+    );
+    assert_eq!(
+        steps("--size 7 --from 1s"),
+        [(1, 7, 1), (2, 7, 1)],
+        "it lives into the third second"
+    );
+    assert_eq!(steps("--function nobody"), []);
+    let piped = Run::with_input(
+        command().args(["timeline", "--csv", "--step", "1s", "--thread", "4711", "-"]),
+        std::fs::read(&path).unwrap(),
+    );
+    assert_eq!(piped.stdout.lines().nth(2), Some("4711,1000000000,2107,3"));
+}
+
+#[test]
+fn a_difference_is_of_the_live_blocks_that_fit() {
+    let scratch = Scratch::new("diff-live");
+    let new = trace(&scratch);
+    let old = scratch.write("old.hwt", Writer::new().malloc(0x1000, 8).end().bytes());
+    let compared = |options: &[&str]| {
+        let run = Run::of(command().arg("diff").arg(&old).arg(&new).args(options));
+        assert_eq!(run.status, 0, "{run:?}");
+        run.stdout
+    };
+    let sums = |options: &[&str]| {
+        let found: Value =
+            serde_json::from_str(&compared(&[&["--format", "json"], options].concat())).unwrap();
+        assert_eq!(found["live_only"], true);
+        (
+            number(&found["old"]["live_bytes"]),
+            number(&found["new"]["live_bytes"]),
+            list(&found["sites"]).len(),
+        )
+    };
+    assert_eq!(sums(&["--thread", "4712"]), (0, 30_000, 1));
+    assert_eq!(sums(&["--thread", "4711"]), (8, 2100, 3));
+    assert_eq!(sums(&["--size", "2000"]), (0, 2000, 1));
+    assert_eq!(sums(&["--from", "1s", "--to", "2s"]), (0, 2000, 1));
+    assert_eq!(sums(&["--to", "1s", "--module", "/bin/p"]), (8, 100, 2));
+    let text = compared(&["--size", "2000"]);
+    assert!(!text.contains("temporary"), "{text}");
+    assert!(prose(&text).contains("live at end 0 B → 2.0 KiB"), "{text}");
+}
+
 /// Three cycles, of which the first warms up and each leaves one block behind; another block lives from one to the next.
 fn marked(scratch: &Scratch) -> PathBuf {
     let mut writer = Writer::new();

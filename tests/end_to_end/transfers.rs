@@ -1,10 +1,12 @@
 //! What transfers, disks and terminals do to a trace: each kind of it is told, and no figure is claimed that it may have changed.
 
+use heapwire_tests::build::heapwire;
 use heapwire_tests::run::{Run, command, list, number};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{HEADER, RECORD, Writer};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 const EARLY: u64 = 5003;
 const LATE: u64 = 7001;
@@ -256,6 +258,65 @@ fn stretches_out_of_place_are_put_in_order_or_noticed() {
             assert_damage_in_phase_one(&report, "swapped");
         }
     }
+}
+
+/// Runs a command and says how many KiB of it were resident at most.
+const PEAK: &str = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+
+#[test]
+fn damage_takes_no_more_than_twice_the_memory() {
+    let scratch = Scratch::new("damaged-memory");
+    let path = scratch.join("t.hwt");
+    let peak = |bytes: &[u8]| -> u64 {
+        std::fs::write(&path, bytes).unwrap();
+        let mut line = Command::new("python3");
+        line.args(["-c", PEAK]).arg(heapwire());
+        let run = Run::of(line.args(["report", "--format", "json"]).arg(&path));
+        run.stdout.trim().parse().unwrap()
+    };
+    let mut writer = Writer::new();
+    for pair in 0..100_000u64 {
+        writer.malloc(0x10_0000 + pair % 5000 * 64, 48);
+        writer.free(0x10_0000 + pair % 5000 * 64);
+        if pair % 400 == 399 {
+            writer.flush();
+        }
+    }
+    let whole = writer.end().bytes();
+    let need = peak(&whole);
+    let (quarter, mut damaged) = (whole.len() / 4, Vec::new());
+    let changed = |at: usize, length: usize, byte: u8| {
+        let mut bytes = whole.clone();
+        bytes[at..at + length].fill(byte);
+        bytes
+    };
+    damaged.push(("tail", whole[..whole.len() - RECORD / 2].to_vec()));
+    damaged.push(("cut", whole[..quarter * 3 + 5].to_vec()));
+    damaged.push(("head", whole[quarter + 3..].to_vec()));
+    damaged.push(("hole", changed(quarter, 1 << 20, 0)));
+    damaged.push(("count", changed(quarter, 8, 0xFF)));
+    damaged.push(("lines", replaced(&whole, b"\n", b"\r\n")));
+    damaged.push(("telnet", replaced(&whole, b"\xFF", b"\xFF\xFF")));
+    let lines: Vec<u8> = whole
+        .chunks(20 * RECORD + 7)
+        .flat_map(|part| [part, b"some text\r\n"].concat())
+        .collect();
+    damaged.push(("text", lines));
+    let stretch = &whole[quarter..quarter + 64 * RECORD];
+    let twice = [&whole[..quarter], &stretch.repeat(100), &whole[quarter..]].concat();
+    damaged.push(("twice", twice));
+    for (about, bytes) in damaged {
+        let takes = peak(&bytes);
+        assert!(takes <= 2 * need, "{about}: {takes} KiB, whole {need}");
+    }
+}
+
+fn replaced(bytes: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
+    let each = bytes.iter().flat_map(|byte| {
+        let is_it = what == [*byte];
+        if is_it { with.to_vec() } else { vec![*byte] }
+    });
+    each.collect()
 }
 
 #[test]

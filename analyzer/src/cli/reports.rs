@@ -1,6 +1,6 @@
 //! What the verbs take that report on blocks.
 
-use super::options::Reporting;
+use super::options::{Places, Reporting};
 use crate::quantity::{address, duration, sizes};
 use clap::{ArgGroup, Args, ValueEnum};
 use heapwire::Selection;
@@ -41,6 +41,13 @@ pub(crate) struct Filters {
     /// Handed out before this time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<u64>,
+    #[command(flatten)]
+    pub(crate) like: Like,
+}
+
+/// What blocks must be like, whenever they were handed out.
+#[derive(Args, Debug)]
+pub(crate) struct Like {
     /// Handed to this thread; can be given more than once
     #[arg(long, value_name = "TID")]
     pub(crate) thread: Vec<u64>,
@@ -61,6 +68,15 @@ impl Filters {
         Selection {
             from: self.from,
             to: self.to,
+            ..self.like.selection()
+        }
+    }
+}
+
+impl Like {
+    /// What the library is asked for.
+    pub(crate) fn selection(&self) -> Selection {
+        Selection {
             threads: self.thread.clone(),
             modules: self.module.clone(),
             functions: self.function.clone(),
@@ -170,6 +186,10 @@ pub(crate) struct Timeline {
     /// Leave out steps from this time on
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<u64>,
+    #[command(flatten)]
+    pub(crate) like: Like,
+    #[command(flatten)]
+    pub(crate) places: Places,
     /// Commas between columns, and times in nanoseconds
     #[arg(long)]
     pub(crate) csv: bool,
@@ -186,12 +206,8 @@ pub(crate) struct Diff {
     /// Compare sums per million allocations or per second
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) per: Option<Per>,
-    /// Compare sites in modules with this in their path; can be given more than once
-    #[arg(long, value_name = "PART")]
-    pub(crate) module: Vec<String>,
-    /// Compare sites with a function of this name in the stack; can be given more than once
-    #[arg(long, value_name = "PART")]
-    pub(crate) function: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
 }

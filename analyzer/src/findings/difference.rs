@@ -1,24 +1,33 @@
 //! What changed between two reports, site by site. Sites are the same where their names are: addresses are not.
 
 use crate::Selection;
-use crate::report::usage::SiteUsage;
 use crate::report::{
-    Block, Difference, ErrorChange, FaultKind, Frame, Report, SiteChange, SiteSums, Stack,
+    Difference, ErrorChange, FaultKind, Frame, Report, SiteChange, SiteSums, Stack,
 };
 use std::collections::BTreeMap;
 
-/// Compares two reports that list every site; most growth of live bytes first. Of `selection` modules and functions count, which
-/// all blocks of a site have in common.
+/// Compares two reports that list every site; most growth of live bytes first.
+///
+/// Modules and functions are what all blocks of a site have in common. Where more is asked for, the reports must have been made with
+/// the same selection, and only live blocks are compared.
 #[must_use]
 pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Difference {
-    let selection = Selection {
+    let of_sites = Selection {
         modules: selection.modules.clone(),
         functions: selection.functions.clone(),
         ..Selection::default()
     };
-    let changes = changes(&selected(old, &selection), &selected(new, &selection));
+    let live_only = of_sites != *selection;
+    let sides = |report| {
+        if live_only {
+            live(report)
+        } else {
+            selected(report, selection)
+        }
+    };
+    let changes = changes(&sides(old), &sides(new));
     let sums = |report: &Report, side: fn(&SiteChange) -> SiteSums| {
-        if selection == Selection::default() {
+        if *selection == Selection::default() {
             sums(report)
         } else {
             let sides = changes.iter().map(side);
@@ -43,7 +52,8 @@ pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Differen
         new: new_sums,
         old_duration_ns: old.trace.duration_ns,
         new_duration_ns: new.trace.duration_ns,
-        errors: errors(old, new, &selection),
+        errors: errors(old, new, selection),
+        live_only,
         sites,
     }
 }
@@ -95,28 +105,34 @@ fn sums(report: &Report) -> SiteSums {
 }
 
 /// The sites of a report that are asked for.
-fn selected<'r>(report: &'r Report, selection: &Selection) -> Vec<&'r SiteUsage> {
+fn selected(report: &Report, selection: &Selection) -> Vec<Side> {
     let processes = report.processes.iter();
     let sites = processes.flat_map(|process| &process.usage.sites);
-    sites
-        .filter(|site| {
-            let block = Block {
-                address: String::new(),
-                size: 0,
-                thread: None,
-                time_ns: None,
-                log_line: None,
-                inherited: false,
-                stack: site.stack.clone(),
-            };
-            selection.takes(&block, 0)
-        })
-        .collect()
+    let sites = sites.filter(|site| selection.takes_site(site.stack.clone()));
+    let sides = sites.map(|site| Side {
+        sums: site.sums,
+        stack: site.stack.clone(),
+    });
+    sides.collect()
+}
+
+/// The live blocks that a report lists, by site.
+fn live(report: &Report) -> Vec<Side> {
+    let leaks = report.processes.iter().flat_map(|process| &process.leaks);
+    let sides = leaks.map(|leak| Side {
+        sums: SiteSums {
+            live_bytes: leak.bytes,
+            live_blocks: leak.blocks,
+            ..SiteSums::default()
+        },
+        stack: leak.stack.clone(),
+    });
+    sides.collect()
 }
 
 /// Sums of both sides for each site. Sites of one line are the same; of what is left those of one function, in the order of
 /// their lines, since lines move when a file is edited.
-fn changes(old: &[&SiteUsage], new: &[&SiteUsage]) -> Vec<SiteChange> {
+fn changes(old: &[Side], new: &[Side]) -> Vec<SiteChange> {
     let mut old = by_line(old);
     let mut changes = Vec::new();
     let mut moved: BTreeMap<String, [Vec<Side>; 2]> = BTreeMap::new();
@@ -165,7 +181,7 @@ fn change(old: Option<Side>, new: Option<Side>) -> SiteChange {
 }
 
 /// Sums by what the sites' lines are called.
-fn by_line(sites: &[&SiteUsage]) -> BTreeMap<String, Side> {
+fn by_line(sites: &[Side]) -> BTreeMap<String, Side> {
     let mut by_line: BTreeMap<String, Side> = BTreeMap::new();
     for site in sites {
         let side = by_line
@@ -209,8 +225,7 @@ fn loose(frame: &Frame) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{changes, difference};
-    use crate::report::usage::SiteUsage;
+    use super::{Side, changes, difference};
     use crate::report::{FaultKind, Frame, Report, SiteSums};
     use crate::tests::made::Made;
     use crate::{Options, Selection, analyze_trace};
@@ -225,9 +240,8 @@ mod tests {
     }
 
     /// A site of `bytes` in a function that others called it.
-    fn site(function: &str, file: &str, line: u64, live_bytes: u64) -> SiteUsage {
-        SiteUsage {
-            bytes: live_bytes,
+    fn site(function: &str, file: &str, line: u64, live_bytes: u64) -> Side {
+        Side {
             stack: [Frame {
                 address: format!("{line:#x}"),
                 module: Some("/opt/app".into()),
@@ -260,9 +274,8 @@ mod tests {
             site("push", "/v2/list.c", 30, 1),
             site("push", "/v2/other.c", 20, 2),
         ];
-        let sums = |old: &[SiteUsage], new: &[SiteUsage]| {
-            let (old, new): (Vec<_>, Vec<_>) = (old.iter().collect(), new.iter().collect());
-            let mut found: Vec<_> = changes(&old, &new)
+        let sums = |old: &[Side], new: &[Side]| {
+            let mut found: Vec<_> = changes(old, new)
                 .iter()
                 .map(|it| (it.old.live_bytes, it.new.live_bytes, it.stack[0].line))
                 .collect();

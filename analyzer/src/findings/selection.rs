@@ -1,6 +1,6 @@
 //! Which blocks are asked for, and up to which moment the trace is followed.
 
-use crate::report::{Block, Frame};
+use crate::report::{Block, Frame, Stack};
 
 /// The moment that a trace is followed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,25 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Whether blocks of a site can be asked for.
+    pub(crate) fn takes_site(&self, stack: Stack) -> bool {
+        let selection = Self {
+            modules: self.modules.clone(),
+            functions: self.functions.clone(),
+            ..Self::default()
+        };
+        let block = Block {
+            address: String::new(),
+            size: 0,
+            thread: None,
+            time_ns: None,
+            log_line: None,
+            inherited: false,
+            stack,
+        };
+        selection.takes(&block, 0)
+    }
+
     /// Whether `block` is asked for; `end` is the last moment that was looked at.
     #[must_use]
     pub fn takes(&self, block: &Block, end: u64) -> bool {

@@ -8,7 +8,7 @@ pub(crate) use plan::{begin_clock, pids};
 
 use crate::declare::{Began, ProcessDeclaration};
 use crate::mtrace::Session;
-use crate::replay::Outcome;
+use crate::replay::{Chart, Outcome};
 use crate::sites::SiteTable;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
@@ -137,24 +137,25 @@ impl Images {
         stops: &Stops,
         sites: &mut SiteTable,
     ) -> Result<Self, TraceError> {
-        Self::in_steps(trace, want_blocks, stops, None, sites)
+        Self::charted(trace, want_blocks, stops, &Chart::default(), sites)
     }
 
-    /// The same with timelines in steps of so many nanoseconds.
+    /// The same with timelines as they are asked for.
     ///
     /// # Errors
     ///
     /// As [`of`](Self::of).
-    pub(crate) fn in_steps(
+    pub(crate) fn charted(
         trace: &mut Trace,
         want_blocks: bool,
         stops: &Stops,
-        step: Option<u64>,
+        chart: &Chart,
         sites: &mut SiteTable,
     ) -> Result<Self, TraceError> {
-        let mut found = run::all(trace, want_blocks, stops, step, sites)?;
+        let mut found = run::all(trace, want_blocks, stops, chart, sites)?;
         for input in &trace.logs {
-            let logs = sessions::replay(trace, *input, want_blocks, sites, &mut found.images);
+            let logs =
+                sessions::replay(trace, *input, want_blocks, chart, sites, &mut found.images);
             found.logs.extend(logs);
         }
         Ok(found)

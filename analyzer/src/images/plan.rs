@@ -2,7 +2,7 @@
 
 use crate::declare::{Began, ForkPoint, ProcessDeclaration};
 use crate::order::Order;
-use crate::replay::Beginning;
+use crate::replay::{Beginning, Chart};
 use crate::trace::source::Source;
 use crate::trace::{Stream, Trace, TraceError};
 use rustc_hash::FxHashMap;
@@ -13,8 +13,7 @@ const HEAD: u64 = 1 << 17;
 /// Who is whose child, and when all began.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Nanoseconds of a step of timelines.
-    pub(super) step: Option<u64>,
+    pub(super) chart: Chart,
     pub(super) declarations: Vec<Option<ProcessDeclaration>>,
     /// Parent's place among the streams.
     pub(super) parents: Vec<Option<usize>>,
@@ -65,7 +64,7 @@ impl Plan {
         }
         let first = declarations.iter().flatten().min_by_key(|it| it.clock);
         Self {
-            step: None,
+            chart: Chart::default(),
             begin_clock: first.map_or(begin_clock, |it| it.clock),
             begin_wall: first.map(|it| it.wall_clock).filter(|wall| *wall != 0),
             declarations,
@@ -96,7 +95,7 @@ impl Plan {
                 .map(ProcessDeclaration::machine)
                 .unwrap_or_default(),
             clock: self.begin_clock,
-            step: self.step,
+            chart: self.chart.clone(),
         }
     }
 }

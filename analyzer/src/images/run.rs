@@ -4,7 +4,7 @@ use super::plan::{Head, Plan, pid, wait_statuses};
 use super::{Image, Images, Start, Stop, Stops};
 use crate::declare::Began;
 use crate::order::Order;
-use crate::replay::{Beginning, Replay};
+use crate::replay::{Beginning, Chart, Replay};
 use crate::sites::SiteTable;
 use crate::trace::{Supplied, Supply, Trace, TraceError};
 use std::iter::Peekable;
@@ -19,7 +19,7 @@ const COPIED: usize = 1 << 24;
 
 struct Run<'t> {
     stops: &'t Stops,
-    step: Option<u64>,
+    chart: &'t Chart,
     trace: &'t mut Trace,
     sites: &'t mut SiteTable,
     plan: Plan,
@@ -31,7 +31,7 @@ struct Run<'t> {
     first: Option<Running>,
 }
 
-/// Replays all streams of a trace; see [`Images::in_steps`].
+/// Replays all streams of a trace; see [`Images::charted`].
 ///
 /// # Errors
 ///
@@ -40,12 +40,12 @@ pub(super) fn all(
     trace: &mut Trace,
     want_blocks: bool,
     stops: &Stops,
-    step: Option<u64>,
+    chart: &Chart,
     sites: &mut SiteTable,
 ) -> Result<Images, TraceError> {
     let mut run = Run {
         stops,
-        step,
+        chart,
         want_blocks,
         plan: Plan::default(),
         images: Vec::new(),
@@ -96,7 +96,7 @@ impl Run<'_> {
                 if self.trace.streams.is_empty() {
                     return Ok(());
                 }
-                self.plan.step = self.step;
+                self.plan.chart = self.chart.clone();
                 running.begin(&mut self.plan, None);
                 return self.line(running);
             }
@@ -116,7 +116,7 @@ impl Run<'_> {
 
     /// A stream of which nothing was replayed.
     fn running(&mut self, stream: usize) -> Running {
-        self.plan.step = self.step;
+        self.plan.chart = self.chart.clone();
         match self.first.take() {
             Some(first) if first.supply.stream == stream => first,
             other => {

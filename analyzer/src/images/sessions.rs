@@ -4,7 +4,7 @@ use crate::address::Machine;
 use crate::images::{Image, Start};
 use crate::mtrace::{self, Batch, Condition, Reader, Seen, Session};
 use crate::progress;
-use crate::replay::{self, Beginning, Events, Replay};
+use crate::replay::{self, Beginning, Chart, Events, Replay};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
 use std::sync::mpsc;
@@ -37,13 +37,18 @@ pub(crate) fn replay(
     trace: &Trace,
     input: u32,
     want_blocks: bool,
+    chart: &Chart,
     sites: &mut SiteTable,
     images: &mut Vec<Image>,
 ) -> Vec<Log> {
     let mut logs = Vec::new();
+    let chart = Chart {
+        step: None, // logs know no time
+        ..chart.clone()
+    };
     for mut reader in Reader::all(trace.text(input), input) {
         while reader.next_session() {
-            images.push(replay_session(&mut reader, want_blocks, sites));
+            images.push(replay_session(&mut reader, want_blocks, &chart, sites));
         }
         logs.push(Log {
             index: reader.session.log,
@@ -54,14 +59,19 @@ pub(crate) fn replay(
     logs
 }
 
-fn replay_session(reader: &mut Reader<'_>, want_blocks: bool, sites: &mut SiteTable) -> Image {
+fn replay_session(
+    reader: &mut Reader<'_>,
+    want_blocks: bool,
+    chart: &Chart,
+    sites: &mut SiteTable,
+) -> Image {
     let mut replay = Replay::new(Beginning {
         first_number: Some(1),
         is_late: true, // a program calls mtrace() when it likes to
         writes_late: true,
         machine: Machine::Other,
         clock: 0,
-        step: None,
+        chart: chart.clone(),
     });
     let threads = rayon::current_num_threads();
     if threads == 1 {

@@ -3,12 +3,14 @@
 use super::Beginning;
 use super::block::Block;
 use super::call::{Batch, Kind};
+use super::chart::Only;
 use super::fault::{RawFault, Target};
 use super::histogram::Histogram;
-use super::timeline::Timeline;
+use super::timeline::{Live, Timeline};
 use super::usage::Usage;
 use crate::sites::SiteId;
 use std::mem;
+use std::sync::Arc;
 
 /// Faults that are kept one by one.
 const FAULTS: usize = 1 << 16;
@@ -19,6 +21,9 @@ pub(super) struct Ledger {
     first_own: u64,
     pub(super) usage: Usage,
     pub(super) timeline: Timeline,
+    /// What counts for the timeline, and what of that is live.
+    only: Option<Arc<Only>>,
+    charted: Live,
     pub(super) faults: Vec<RawFault>,
     /// Faults beyond those that are kept.
     pub(super) more_faults: u64,
@@ -43,6 +48,8 @@ struct Ended {
     site: Option<SiteId>,
     is_inherited: bool,
     is_temporary: bool,
+    /// It counts for the timeline.
+    is_charted: bool,
 }
 
 impl Ledger {
@@ -50,7 +57,9 @@ impl Ledger {
         Self {
             first_own,
             usage: Usage::default(),
-            timeline: Timeline::new(beginning.clock, beginning.step),
+            timeline: Timeline::new(beginning.clock, beginning.chart.step),
+            only: beginning.chart.only.clone(),
+            charted: (0, 0),
             faults: Vec::new(),
             more_faults: 0,
             temporary: 0,
@@ -102,6 +111,10 @@ impl Ledger {
                 site: Some(end.block.handed_out.site),
                 is_inherited: end.block.number < self.first_own,
                 is_temporary: end.is_temporary,
+                is_charted: self
+                    .only
+                    .as_ref()
+                    .is_some_and(|it| it.takes_block(&end.block)),
             };
         }
     }
@@ -115,8 +128,7 @@ impl Ledger {
         let clocks = std::iter::once(None).chain(batch.ticks.iter().map(|tick| Some(tick.1)));
         for ((begin, end), clock) in begins.zip(ends).zip(clocks) {
             if let Some(clock) = clock {
-                let live = (self.usage.live_bytes, self.usage.live_blocks);
-                self.timeline.advance_to(clock, live);
+                self.timeline.advance_to(clock, self.live());
             }
             let mut most = (0, 0);
             for (call, ended) in batch.calls[begin..end].iter().zip(&ended[begin..end]) {
@@ -125,13 +137,28 @@ impl Ledger {
                     self.sizes.note(call.value);
                     self.usage.acquire(call.site, call.value);
                     self.usage.note_peak(call.clock, call.number);
+                    if let Some(only) = &self.only
+                        && only.takes(call.site, call.tid, call.value)
+                    {
+                        let (bytes, blocks) = self.charted;
+                        self.charted = (bytes.saturating_add(call.value), blocks + 1);
+                    }
                 }
-                let live = (self.usage.live_bytes, self.usage.live_blocks);
+                let live = self.live();
                 most = (live.0.max(most.0), live.1.max(most.1));
             }
             self.timeline.note(most);
         }
         self.ended = ended;
+    }
+
+    /// What the timeline shows of what is live.
+    #[inline]
+    fn live(&self) -> Live {
+        if self.only.is_some() {
+            return self.charted;
+        }
+        (self.usage.live_bytes, self.usage.live_blocks)
     }
 
     #[inline]
@@ -147,6 +174,10 @@ impl Ledger {
             self.end_inherited(ended.size);
         } else {
             self.usage.release(site, ended.size);
+            if ended.is_charted {
+                let (bytes, blocks) = self.charted;
+                self.charted = (bytes.saturating_sub(ended.size), blocks.saturating_sub(1));
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod block;
 mod call;
+mod chart;
 mod code;
 mod control;
 mod events;
@@ -26,6 +27,7 @@ mod usage;
 
 pub(crate) use block::Moment;
 pub(crate) use call::Batch;
+pub(crate) use chart::{Chart, Only};
 pub(crate) use events::Events;
 pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use histogram::Histogram;
@@ -90,7 +92,7 @@ pub(crate) struct Ending {
 }
 
 /// How the replay of a process image begins.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Beginning {
     /// Number of the stream's first record, if it is known.
     pub(crate) first_number: Option<u64>,
@@ -101,8 +103,7 @@ pub(crate) struct Beginning {
     pub(crate) machine: Machine,
     /// The trace's clock when the first recorded process began.
     pub(crate) clock: u64,
-    /// Nanoseconds of a step of the timeline, where that is asked for.
-    pub(crate) step: Option<u64>,
+    pub(crate) chart: Chart,
 }
 
 /// Batches that a stage may be ahead of the next.
@@ -157,6 +158,7 @@ impl Replay {
         } else {
             Code::new(beginning.machine)
         };
+        let own = Ledger::new(&beginning, first, (blocks, bytes));
         Self {
             events: Events::new(
                 &Beginning {
@@ -167,7 +169,7 @@ impl Replay {
                 code,
             ),
             heap,
-            ledger: Ledger::new(&beginning, first, (blocks, bytes)),
+            ledger: own,
             first_own: first,
             // Whatever it released before the fork, it went on.
             inherits_bypass: self.inherits_bypass || ledger.shows_bypass(),

@@ -413,6 +413,9 @@ pub struct Difference {
     pub old_duration_ns: u64,
     /// Nanoseconds that the new trace spans.
     pub new_duration_ns: u64,
+    /// Of the sums only live bytes and blocks are known, of the blocks that were asked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub live_only: bool,
     /// Wrong releases that changed, by kind and site, those that are new first.
     pub errors: Vec<ErrorChange>,
     /// Sites that changed, most growth of live bytes first.

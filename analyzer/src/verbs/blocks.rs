@@ -54,8 +54,11 @@ pub(crate) fn timeline(
     out: &mut dyn Write,
     say: &mut dyn Write,
 ) -> Result<u8, Stopped> {
+    let like = asked.like.selection();
     let options = Options {
         step: asked.step,
+        charted: (like != Selection::default()).then_some(like),
+        symbols: reading::places(&asked.places),
         ..Options::default()
     };
     let report = heapwire::analyze(&asked.traces, &options)?;
@@ -97,18 +100,15 @@ pub(crate) fn diff(
     out: &mut dyn Write,
     say: &mut dyn Write,
 ) -> Result<u8, Stopped> {
+    let selection = asked.filters.selection();
     let options = Options {
         all_sites: true,
+        selection: selection.clone(),
         ..reading::options(Some(&asked.reporting))
     };
     let report =
         |path: &std::path::PathBuf| heapwire::analyze(std::slice::from_ref(path), &options);
     let (old, new) = (report(&asked.old)?, report(&asked.new)?);
-    let selection = Selection {
-        modules: asked.module.clone(),
-        functions: asked.function.clone(),
-        ..Selection::default()
-    };
     let difference = heapwire::difference(&old, &new, &selection);
     let normal = asked.per.map(|per| match per {
         Per::Allocations => Normal::Allocations,

@@ -37,7 +37,8 @@ pub fn render_difference(
         ("allocations", |sums| sums.allocations, count),
         ("temporary", |sums| sums.temporary, count),
     ];
-    for (label, value, show) in rows {
+    let known = if difference.live_only { 2 } else { rows.len() };
+    for (label, value, show) in rows.into_iter().take(known) {
         let (old, new) = (
             scale.0.apply(value(&difference.old)),
             scale.1.apply(value(&difference.new)),

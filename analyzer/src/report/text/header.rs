@@ -265,7 +265,7 @@ fn live(page: &mut Page<'_>, process: &Process) {
             size.saturating_add(leak.bytes),
         )
     });
-    if count > 0 {
+    if count > 0 && page.is_wide() {
         let of_all = if count == totals.live_blocks {
             "all".to_owned()
         } else {

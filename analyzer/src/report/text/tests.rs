@@ -248,6 +248,35 @@ fn several_processes_have_a_section_each_or_a_line() {
 }
 
 #[test]
+fn a_long_command_line_leaves_room_for_what_tells_processes_apart() {
+    let mut long = process();
+    long.command = Some(vec!["gatewayd".to_owned(), "x".repeat(500)]);
+    for width in [60, 100] {
+        let text = text(vec![long.clone(), process()], width);
+        let heading = text
+            .lines()
+            .find(|line| line.starts_with("PROCESS  gatewayd xxx"));
+        let heading = heading.unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            heading.ends_with("… · pid 4711 · parent 1 · exited 0"),
+            "{heading}"
+        );
+    }
+}
+
+#[test]
+fn the_headline_says_how_much_of_it_is_the_systems() {
+    let shown = text(vec![process()], 100);
+    assert!(
+        shown.contains("7,188 blocks from 3 call sites, 195.3 KiB in libraries of the system"),
+        "{shown}"
+    );
+    let mut own = process();
+    own.leaks.remove(0);
+    assert!(!text(vec![own], 100).contains("in libraries of the system"));
+}
+
+#[test]
 fn no_line_is_wider_than_asked_for() {
     let long = |length: usize| "very::long<name>".repeat(length);
     let mut wide = process();
@@ -347,8 +376,8 @@ fn the_users_leaks_stand_before_larger_ones_of_the_system() {
         text.find(what)
             .unwrap_or_else(|| panic!("{what} is not in {text}"))
     };
-    assert!(at("hash_insert") < at("in libraries of the system"));
-    assert!(at("in libraries of the system") < at("libc.so.6+0x1136"));
+    assert!(at("hash_insert") < at("in libraries of the system:"));
+    assert!(at("in libraries of the system:") < at("libc.so.6+0x1136"));
 }
 
 #[test]
