@@ -49,6 +49,7 @@ const UNSAFE: &[&str] = &[
     "loader.rs",
     "modules.rs",
     "next.rs",
+    "pack.rs",
     "process.rs",
     "registry.rs",
     "relocate.rs",

@@ -3,7 +3,9 @@
 //! Frames that can be believed are copied as they are, those of lanes anew with the records that can be believed. What
 //! is known of the others, the numbers that they had, is said in a last frame of each stream.
 
-use crate::trace::{Content, Found, Input, Judged, Source, Survey, TraceError, believed};
+use crate::trace::{
+    Content, Found, Input, Judged, Source, Survey, TraceError, believed, holds_records,
+};
 use heapwire_format::{
     Crc32, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, Record, SumKind, TRAILER_SIZE,
     trailer,
@@ -176,7 +178,7 @@ impl Writer<'_> {
         if header.stream != 0 {
             let known = self.streams.entry(header.stream).or_default();
             known.has_gaps = true;
-            if header.first != 0 && header.payload_length as usize >= Record::SIZE {
+            if header.first != 0 && holds_records(header) {
                 known.taken = known.taken.max(header.first.saturating_add(1));
             }
         }

@@ -2,13 +2,14 @@
 
 const POLYNOMIAL: u32 = 0xEDB8_8320; // 0x04C11DB7, reflected
 
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
+/// For four bits at a time: the recorder has no room for a table of bytes.
+const TABLE: [u32; 16] = {
+    let mut table = [0; 16];
     let mut index: u32 = 0;
-    while index < 256 {
+    while index < 16 {
         let mut value = index;
         let mut bit = 0;
-        while bit < 8 {
+        while bit < 4 {
             value = if value & 1 == 1 {
                 (value >> 1) ^ POLYNOMIAL
             } else {
@@ -42,8 +43,10 @@ impl Crc32 {
     #[must_use]
     pub fn with(mut self, bytes: &[u8]) -> Self {
         for byte in bytes {
-            let [low, ..] = self.0.to_le_bytes();
-            self.0 = (self.0 >> 8) ^ TABLE[usize::from(low ^ byte)];
+            self.0 ^= u32::from(*byte);
+            for _ in 0..2 {
+                self.0 = (self.0 >> 4) ^ TABLE[(self.0 & 0xF) as usize];
+            }
         }
         self
     }

@@ -106,7 +106,9 @@ pub enum HeaderError {
 
 impl Header {
     /// Bytes of the header that this version writes.
-    pub const SIZE: usize = 80;
+    pub const SIZE: usize = Self::LENGTH as usize;
+    /// The same, as [`header_length`](Self::header_length) has it.
+    pub const LENGTH: u16 = 80;
     const SUM_AT: usize = 76;
 
     /// A header of this version with everything else zero.
@@ -114,7 +116,7 @@ impl Header {
     pub const fn new(kind: FrameKind, stream: u32, frame: u32) -> Self {
         Self {
             version: (MAJOR, MINOR),
-            header_length: 80,
+            header_length: Self::LENGTH,
             kind,
             flags: 0,
             sum_kind: SumKind::None as u8,

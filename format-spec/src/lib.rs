@@ -9,6 +9,7 @@ mod crc;
 mod frame;
 mod lanes;
 mod op;
+mod pack;
 mod record;
 mod text;
 
@@ -19,6 +20,7 @@ pub use frame::{
 };
 pub use lanes::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable};
 pub use op::{EndReason, Family, MoreKind, Op, flag};
+pub use pack::{PACKED_RECORD, PACKED_START, Packed, Packer, Unpacker};
 pub use record::Record;
 pub use text::{TEXT_CHUNK, entries, text_records};
 

@@ -2,6 +2,7 @@
 
 use crate::auxiliary;
 use crate::cell::StartCell;
+use crate::output::Kind;
 use crate::sys;
 use crate::text::Text;
 
@@ -22,6 +23,17 @@ pub(crate) enum Target {
     Descriptor(i32),
 }
 
+/// What the user says of packing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    /// Nothing: frames are packed where somebody may read them.
+    Usual = 0,
+    /// All frames are packed.
+    All,
+    /// None is.
+    Nothing,
+}
+
 /// The settings. Stored when the first image starts; a forked child has the same.
 pub(crate) struct Config {
     pub(crate) target: Target,
@@ -29,8 +41,8 @@ pub(crate) struct Config {
     pub(crate) drops: bool,
     /// How long a frame waits for a slow reader.
     pub(crate) wait_milliseconds: u64,
-    /// Whether payloads are summed.
-    pub(crate) sums: bool,
+    sums: bool,
+    packing: Packing,
     path: [u8; PATH],
     path_length: usize,
     options: [u8; OPTIONS],
@@ -47,6 +59,7 @@ impl Config {
         drops: false,
         wait_milliseconds: 0,
         sums: false,
+        packing: Packing::Usual,
         path: [0; PATH],
         path_length: 0,
         options: [0; OPTIONS],
@@ -61,6 +74,20 @@ impl Config {
     /// Whether each process image has a file of its own.
     pub(crate) fn is_per_process(&self) -> bool {
         self.path().windows(2).any(|pair| pair == b"%p")
+    }
+
+    /// Whether payloads on an output of this kind are summed.
+    pub(crate) fn sums(&self, kind: Kind) -> bool {
+        self.sums || matches!(kind, Kind::Terminal | Kind::Socket)
+    }
+
+    /// Whether frames on it are packed.
+    pub(crate) fn packs(&self, kind: Kind) -> bool {
+        match self.packing {
+            Packing::Usual => kind != Kind::Device,
+            Packing::All => true,
+            Packing::Nothing => false,
+        }
     }
 
     /// The settings as text.
@@ -91,6 +118,13 @@ impl Config {
             b"HEAPWIRE_OUT" => self.take_target(value),
             b"HEAPWIRE_ON_FULL" => self.drops = value == b"drop",
             b"HEAPWIRE_SUM" => self.sums = value == b"1",
+            b"HEAPWIRE_PACK" => {
+                self.packing = if value == b"1" {
+                    Packing::All
+                } else {
+                    Packing::Nothing
+                };
+            }
             b"HEAPWIRE_WAIT" => {
                 if let Some(seconds) = number(value) {
                     self.wait_milliseconds = u64::from(seconds).saturating_mul(1000);
@@ -174,7 +208,7 @@ fn number(digits: &[u8]) -> Option<u32> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Config, Target};
+    use super::{Config, Kind, Target};
 
     fn taken(entries: &[&[u8]]) -> Config {
         let mut config = Config::NOTHING;
@@ -227,5 +261,16 @@ mod tests {
         ]);
         assert_eq!(config.options(), b"HEAPWIRE_WAIT=3 HEAPWIRE_ON_FULL=drop");
         assert!(config.drops && config.wait_milliseconds == 3000 && !config.sums);
+    }
+
+    #[test]
+    fn frames_are_packed_unless_the_user_or_the_output_says_otherwise() {
+        let packs = |entries: &[&[u8]]| {
+            let config = taken(entries);
+            [Kind::File, Kind::Pipe, Kind::Device].map(|kind| config.packs(kind))
+        };
+        assert_eq!(packs(&[]), [true, true, false]);
+        assert_eq!(packs(&[b"HEAPWIRE_PACK=1"]), [true; 3]);
+        assert_eq!(packs(&[b"HEAPWIRE_PACK=0"]), [false; 3]);
     }
 }

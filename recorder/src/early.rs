@@ -47,7 +47,7 @@ pub(crate) fn replay(own: &Lane) {
             size,
             pc,
             ..
-        } = Record::decode(&slot.bytes());
+        } = Record::from_words(slot.words());
         let event = Event {
             flags,
             ..Event::of(op, ptr, size)

@@ -7,6 +7,7 @@
 use crate::config::CONFIG;
 use crate::lane::{self, Lane};
 use crate::output::OUTPUT;
+use crate::pack::Benches;
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, Relaxed, Wide};
 use crate::{arch, modules, next, registry, start, sys};
@@ -37,6 +38,7 @@ pub(crate) struct Image {
     pub(crate) registry: registry::Registry,
     pub(crate) modules: modules::Table,
     pub(crate) stream: Stream,
+    pub(crate) benches: Benches,
     lanes: [Lane; LANES],
 }
 

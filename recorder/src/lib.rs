@@ -7,7 +7,7 @@
 //!
 //! The way of a call: an entry in `arch` adds caller and stack pointer; `hooks`, `forward` or `process` call the next
 //! definition (`next`) and say what happened (`heap`); the thread's `lane` gives it a number (`sequence`) and a slot (`ring`);
-//! `flush` and `output` carry full lanes away. `image` is what a process image knows of itself; `start` begins it.
+//! `flush` and `output` carry full lanes away, `pack`ed where that is wanted. `image` is what a process image knows of itself; `start` begins it.
 //! `forked` children find it wiped.
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(target_arch = "mips", feature(asm_experimental_arch))]
@@ -82,6 +82,8 @@ mod modules;
 mod next;
 #[cfg(not(loom))]
 mod output;
+#[cfg(not(loom))]
+mod pack;
 #[cfg(not(loom))]
 mod path;
 #[cfg(not(any(loom, test)))]

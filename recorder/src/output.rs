@@ -7,6 +7,7 @@
 use crate::config::{CONFIG, Config, Target};
 use crate::image::Image;
 use crate::lane::Lane;
+use crate::pack::Taken;
 use crate::ring::{Slot, Span, slot};
 use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
@@ -14,7 +15,8 @@ use crate::turn::Turn;
 use crate::{flush, path};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
-    Crc32, FRAME_MAGIC, FrameKind, Header, Record, SumKind, TRAILER_SIZE, trailer,
+    Crc32, FRAME_MAGIC, FrameKind, Header, Op, PACKED_RECORD, PACKED_START, PIPE_FRAME, Record,
+    SumKind, TRAILER_SIZE, trailer,
 };
 
 /// What the descriptor is, which decides how it is written to.
@@ -58,10 +60,10 @@ pub(crate) const PIECES: i32 = 4;
 /// Records in a frame that one write to a pipe takes whole, with room left in the page for the frame of the last record: the
 /// kernel puts that one there where the pipe is full, and what was dropped is told.
 const RECORDS_IN_PIPE_FRAME: u32 = 96;
-const _: () = assert!(
-    2 * (Header::SIZE + TRAILER_SIZE) + (RECORDS_IN_PIPE_FRAME as usize + 1) * Record::SIZE
-        <= heapwire_format::PIPE_FRAME
-);
+const _: () = assert!(RECORDS_IN_PIPE_FRAME as usize * Record::SIZE <= MOST_IN_PIPE);
+/// Bytes of a payload of which the same holds.
+const MOST_IN_PIPE: usize =
+    PIPE_FRAME - 2 * (Header::SIZE + TRAILER_SIZE) - PACKED_START - PACKED_RECORD;
 
 impl Output {
     pub(crate) fn kind(&self) -> Kind {
@@ -271,33 +273,82 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
         image.file_shrank();
         return None;
     }
-    let slots = lane.slots();
-    let cut = match kind {
-        Kind::File | Kind::Shared => Cut::aligned(status.size, span.count, lane.capacity()),
-        _ => Cut::whole(span.count),
+    let packs = CONFIG.get().packs(kind);
+    let mut bench = packs.then(|| image.benches.take()).flatten();
+    let first = first_number(lane, span);
+    let payload = match &mut bench {
+        Some(bench) => Payload::packed(bench, first, lane, span, kind),
+        None => Payload::plain(lane, span, kind, status.size),
     };
     let span = Span {
-        count: cut.records,
+        count: payload.records,
         ..span
     };
-    let header = header(image, lane, slots, span, kind);
+    let header = Header {
+        first,
+        ..header(image, lane, span, &payload, kind)
+    };
     let end = trailer(header.frame);
     let mut padded = [0; Header::SIZE.wrapping_add(Record::SIZE)];
-    let header = Header {
-        header_length: header.header_length.wrapping_add(cut.padding),
-        ..header
-    };
     let (bytes, _) = padded.split_first_chunk_mut()?;
     *bytes = header.encode();
-    let (first, second) = pieces(slots, span);
     let header = padded.get(..usize::from(header.header_length))?;
-    let frame = [piece(header), first, second, piece(&end)];
+    let [one, other] = payload.pieces;
+    let frame = [piece(header), one, other, piece(&end)];
     let is_written = match kind {
         Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, turn),
         Kind::Pipe => write_pipe(image, &frame, turn),
         _ => write_file(&frame, turn.mask),
     };
     is_written.then_some(span)
+}
+
+/// What a frame holds.
+struct Payload {
+    kind: FrameKind,
+    /// The first slots of the span, as many as these.
+    records: u32,
+    /// Bytes that the header is longer, so that the frame ends where it should.
+    padding: u16,
+    pieces: [libc::iovec; 2],
+    sum: Option<u32>,
+}
+
+impl Payload {
+    /// Records as they are.
+    fn plain(lane: &Lane, span: Span, kind: Kind, size: u64) -> Self {
+        let cut = match kind {
+            Kind::File | Kind::Shared => Cut::aligned(size, span.count, lane.capacity()),
+            _ => Cut::whole(span.count),
+        };
+        let span = Span {
+            count: cut.records,
+            ..span
+        };
+        Self {
+            kind: FrameKind::RECORDS,
+            records: cut.records,
+            padding: cut.padding,
+            pieces: pieces(lane.slots(), span),
+            sum: CONFIG.get().sums(kind).then(|| sum(lane.slots(), span)),
+        }
+    }
+
+    /// Records packed, which lie in `bench`.
+    fn packed(bench: &mut Taken<'_>, first: u64, lane: &Lane, span: Span, kind: Kind) -> Self {
+        let most = match kind {
+            Kind::Pipe | Kind::Terminal | Kind::Socket => MOST_IN_PIPE,
+            _ => usize::MAX,
+        };
+        let (payload, records) = bench.pack(first, lane.slots(), span, most);
+        Self {
+            kind: FrameKind::PACKED,
+            records,
+            padding: 0,
+            pieces: [piece(payload), piece::<u8>(&[])],
+            sum: CONFIG.get().sums(kind).then(|| Crc32::of(payload)),
+        }
+    }
 }
 
 /// How much of a lane a frame takes.
@@ -336,30 +387,19 @@ impl Cut {
     }
 }
 
-fn header(image: &Image, lane: &Lane, slots: &[Slot], span: Span, kind: Kind) -> Header {
-    let base = lane.base_number.load();
-    let records = (0..span.count).filter_map(|step| slot(slots, span.from.wrapping_add(step)));
-    let first = records
-        .map(|slot| Record::from_words([slot.head(), 0, 0, 0, 0]))
-        .find(|record| record.op != heapwire_format::Op::VOID)
-        .map_or(base, |record| record.full_number(base));
-    let sums = CONFIG.get().sums || matches!(kind, Kind::Terminal | Kind::Socket);
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a lane has at most 2^16 slots"
-    )]
-    let payload_length = span.count.wrapping_mul(Record::SIZE as u32);
+fn header(image: &Image, lane: &Lane, span: Span, payload: &Payload, kind: Kind) -> Header {
+    let sum_kind = if payload.sum.is_some() {
+        SumKind::Crc32
+    } else {
+        SumKind::None
+    };
     Header {
-        sum_kind: if sums {
-            SumKind::Crc32 as u8
-        } else {
-            SumKind::None as u8
-        },
-        payload_length,
+        header_length: payload.padding.wrapping_add(Header::LENGTH),
+        sum_kind: sum_kind as u8,
+        payload_length: u32::try_from(total(&payload.pieces)).unwrap_or(u32::MAX),
         thread: lane.thread.load(Relaxed),
         tid: lane.tid.load(Relaxed),
-        payload_sum: if sums { sum(slots, span) } else { 0 },
-        first,
+        payload_sum: payload.sum.unwrap_or(0),
         clock: lane.base_clock.load(),
         settled: if kind == Kind::File {
             0
@@ -369,22 +409,33 @@ fn header(image: &Image, lane: &Lane, slots: &[Slot], span: Span, kind: Kind) ->
         lost: image.lost.load(Relaxed),
         void: image.void.load(Relaxed),
         ..Header::new(
-            FrameKind::RECORDS,
+            payload.kind,
             image.tag.load(Relaxed),
             image.frames.fetch_add(1, Relaxed), // each frame its own number; publishes nothing
         )
     }
 }
 
+/// The full number of the first record.
+fn first_number(lane: &Lane, span: Span) -> u64 {
+    let (slots, base) = (lane.slots(), lane.base_number.load());
+    let records = (0..span.count).filter_map(|step| slot(slots, span.from.wrapping_add(step)));
+    records
+        .map(|slot| Record::from_words([slot.head(), 0, 0, 0, 0]))
+        .find(|record| record.op != Op::VOID)
+        .map_or(base, |record| record.full_number(base))
+}
+
 fn sum(slots: &[Slot], span: Span) -> u32 {
     (0..span.count)
         .filter_map(|step| slot(slots, span.from.wrapping_add(step)))
-        .fold(Crc32::new(), |sum, slot| sum.with(&slot.bytes()))
+        .flat_map(Slot::words)
+        .fold(Crc32::new(), |sum, word| sum.with(&word.to_le_bytes()))
         .value()
 }
 
 /// The memory of the slots of `span`: one piece, or two where the ring wraps.
-fn pieces(slots: &[Slot], span: Span) -> (libc::iovec, libc::iovec) {
+fn pieces(slots: &[Slot], span: Span) -> [libc::iovec; 2] {
     let start = span.from as usize & slots.len().wrapping_sub(1);
     let count = span.count as usize;
     let until_end = slots.len().saturating_sub(start).min(count);
@@ -394,7 +445,7 @@ fn pieces(slots: &[Slot], span: Span) -> (libc::iovec, libc::iovec) {
     let second = slots
         .get(..count.saturating_sub(until_end))
         .unwrap_or_default();
-    (piece(first), piece(second))
+    [piece(first), piece(second)]
 }
 
 pub(crate) fn piece<T>(memory: &[T]) -> libc::iovec {

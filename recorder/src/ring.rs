@@ -46,14 +46,11 @@ impl Slot {
         head.see() // pairs with `commit`
     }
 
-    /// The record's bytes, for a sum over them. With the lock.
-    #[cfg(not(loom))]
-    pub(crate) fn bytes(&self) -> [u8; heapwire_format::Record::SIZE] {
-        let mut bytes = [0; heapwire_format::Record::SIZE];
-        for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
-            *to = word.load().to_le_bytes(); // committed: ordered by `head`
-        }
-        bytes
+    /// The record's words. With the lock.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        let [head, ptr, size, pc, base] = &self.0; // committed: ordered by `head`
+        [head.load(), ptr.load(), size.load(), pc.load(), base.load()]
     }
 
     /// Fills the slot, which is reserved; from here on it is part of the trace.
@@ -78,10 +75,6 @@ impl Slot {
 impl Slot {
     pub(crate) fn new() -> Self {
         Self(core::array::from_fn(|_| FileWord::new()))
-    }
-
-    pub(crate) fn words(&self) -> [u64; WORDS] {
-        core::array::from_fn(|at| self.0[at].load())
     }
 }
 

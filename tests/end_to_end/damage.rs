@@ -1,5 +1,6 @@
 //! Whatever happens to a trace, the command reports what is left or refuses; it never panics and never claims more.
 
+use heapwire_tests::packed::twin;
 use heapwire_tests::run::{Run, command};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{HEADER, RECORD, TRAILER, Writer};
@@ -73,10 +74,19 @@ fn no_prefix_passes_for_the_whole() {
 
 #[test]
 fn every_flipped_byte_is_noticed() {
-    let scratch = Scratch::new("flip");
-    let (bytes, path) = (small_trace(), scratch.join("t.hwt"));
+    every_flipped_byte_is_noticed_in(&small_trace(), "flip");
+}
+
+#[test]
+fn every_flipped_byte_of_a_packed_trace_is_noticed() {
+    every_flipped_byte_is_noticed_in(&twin(&small_trace()), "flip-packed");
+}
+
+fn every_flipped_byte_is_noticed_in(bytes: &[u8], name: &str) {
+    let scratch = Scratch::new(name);
+    let path = scratch.join("t.hwt");
     for at in 0..bytes.len() {
-        let mut damaged = bytes.clone();
+        let mut damaged = bytes.to_vec();
         damaged[at] ^= 0x24;
         let about = format!("byte {at} flipped");
         let Some(report) = report_on(&damaged, &path, &about) else {
@@ -95,13 +105,19 @@ fn every_flipped_byte_is_noticed() {
 
 #[test]
 fn a_lost_frame_costs_its_own_records_only() {
+    let plain = small_trace();
+    let lost = (frame_at(&plain, 2) - frame_at(&plain, 1) - HEADER - TRAILER) / RECORD;
+    for bytes in [twin(&plain), plain] {
+        a_lost_frame_costs(lost, &bytes);
+    }
+}
+
+fn a_lost_frame_costs(lost: usize, bytes: &[u8]) {
     let scratch = Scratch::new("hole");
-    let bytes = small_trace();
-    let second = frame_at(&bytes, 1);
-    let third = frame_at(&bytes, 2);
+    let second = frame_at(bytes, 1);
+    let third = frame_at(bytes, 2);
     let without = [&bytes[..second], &bytes[third..]].concat();
     let report = report_on(&without, &scratch.join("t.hwt"), "without the second frame").unwrap();
-    let lost = (third - second - HEADER - TRAILER) / RECORD;
     assert_eq!(report["trace"]["lost_records"], lost, "{report:#}");
     assert_eq!(report["trace"]["complete"], false);
     let process = &report["processes"][0];

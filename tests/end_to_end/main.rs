@@ -25,5 +25,6 @@ mod symbols;
 mod transfers;
 mod transparency;
 mod truth;
+mod twins;
 mod verbs;
 mod whole;

@@ -6,6 +6,7 @@
 pub mod build;
 pub mod expect;
 pub mod memory;
+pub mod packed;
 pub mod raw;
 pub mod run;
 pub mod scratch;

@@ -1,5 +1,6 @@
 //! Reads the records of a trace by literal offsets from SPEC.md: a second reader, that shares nothing with the first.
 
+use crate::packed::unpacked;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -39,10 +40,14 @@ pub struct Raw {
     pub contradictions: Vec<[Seen; 2]>,
     /// Whole frames of records.
     pub frames: usize,
-    /// Bytes of frames of records with headers and trailers.
+    /// Bytes of frames of plain records with headers and trailers.
     pub frame_bytes: usize,
     /// Bytes of the slots in them.
     pub slot_bytes: usize,
+    /// Bytes of packed frames with headers and trailers.
+    pub packed_bytes: usize,
+    /// Records in them.
+    pub packed_records: usize,
     /// Frames whose end is not where it should be.
     pub torn: usize,
     /// Highest count of lost records in any header, by stream.
@@ -77,7 +82,13 @@ impl Raw {
         self.streams.values().flat_map(BTreeMap::values)
     }
 
-    /// What frames cost beyond their records, as a part of these.
+    /// Bytes that a record in a packed frame takes, with all of the frame.
+    #[must_use]
+    pub fn packed_bytes_a_record(&self) -> f64 {
+        self.packed_bytes as f64 / self.packed_records as f64
+    }
+
+    /// What plain frames cost beyond their records, as a part of these.
     #[must_use]
     pub fn overhead(&self) -> f64 {
         self.frame_bytes as f64 / self.slot_bytes as f64 - 1.0
@@ -101,6 +112,15 @@ impl Raw {
                 self.frame_bytes += end + 4 - at;
                 self.slot_bytes += end - begin;
                 let (records, _) = bytes[begin..end].as_chunks::<RECORD>();
+                records
+                    .iter()
+                    .for_each(|record| self.record(stream, tid, record));
+            }
+            2 => {
+                self.frames += 1;
+                self.packed_bytes += end + 4 - at;
+                let records = unpacked(double_word(header, 40), &bytes[begin..end]);
+                self.packed_records += records.len();
                 records
                     .iter()
                     .for_each(|record| self.record(stream, tid, record));

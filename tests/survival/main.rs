@@ -10,6 +10,7 @@ mod ends;
 mod kill;
 mod modules;
 mod outputs;
+mod packing;
 mod signals;
 mod threads;
 

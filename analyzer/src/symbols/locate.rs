@@ -183,7 +183,7 @@ fn check(
     }
     match (candidate.rule, sum) {
         (Rule::DebugLink | Rule::DebugDir | Rule::Beside, Some(sum)) => {
-            if heapwire_format::Crc32::of(file.bytes()) == sum {
+            if crc32fast::hash(file.bytes()) == sum {
                 Ok(())
             } else {
                 Err("its check sum is not that of the debug link".to_owned())

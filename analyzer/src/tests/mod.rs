@@ -8,6 +8,7 @@ mod ends;
 mod exported;
 mod forks;
 pub(crate) mod made;
+mod packing;
 mod reallocs;
 mod rules;
 mod stacks;

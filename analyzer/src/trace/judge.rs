@@ -1,9 +1,11 @@
 //! What a frame holds: looked at by itself, so that many can be looked at at once.
 
-use super::frames::{Found, Frame};
+use super::frames::{Block, Found, Frame};
 use super::lanes;
 use super::source::{Holder, Place, Source};
-use heapwire_format::{FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind};
+use heapwire_format::{
+    FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind, Unpacker,
+};
 
 /// A frame, and what it holds.
 pub(crate) struct Judged {
@@ -16,7 +18,7 @@ pub(crate) struct Judged {
 pub(crate) enum Content {
     /// The frame is not whole.
     Torn,
-    /// The sum of its payload is wrong.
+    /// The sum of its payload is wrong, or it cannot be unpacked.
     Damaged,
     /// This version does not know the kind.
     Unknown,
@@ -66,10 +68,16 @@ fn content(frame: &Frame) -> Content {
     }
     match header.kind {
         FrameKind::RECORDS => {
-            let source = Source::survey(place(frame));
+            let place = place(
+                frame,
+                Block::clone(&frame.block),
+                frame.payload().start,
+                header.payload_length / RECORD_SIZE,
+            );
             let beyond = header.payload_length as usize % Record::SIZE;
-            Content::Records(source, beyond as u64)
+            Content::Records(Source::survey(place), beyond as u64)
         }
+        FrameKind::PACKED => unpacked(frame),
         FrameKind::LANES => {
             let found = lanes::read(frame);
             let lanes = found.places.into_iter().map(Source::survey);
@@ -82,12 +90,33 @@ fn content(frame: &Frame) -> Content {
     }
 }
 
-fn place(frame: &Frame) -> Place {
+/// The records of a packed frame, as if they had lain there plain. It is believed as a whole or not at all.
+fn unpacked(frame: &Frame) -> Content {
+    let payload = &frame.block[frame.payload()];
+    let mut unpacker = Unpacker::new(frame.header.first, payload);
+    let most = unpacker.most().min(MOST_PACKED) as usize;
+    let mut slots = Vec::with_capacity(most * Record::SIZE);
+    for record in unpacker.by_ref().take(most) {
+        slots.extend_from_slice(&record.encode());
+    }
+    if !unpacker.is_whole() {
+        return Content::Damaged;
+    }
+    let count = u32::try_from(slots.len() / Record::SIZE).unwrap_or(0); // at most `most`
+    let source = Source::survey(place(frame, Block::new(slots), 0, count));
+    if source.impossible > 0 {
+        return Content::Damaged;
+    }
+    Content::Records(source, 0)
+}
+
+/// Where the slots of a frame lie.
+fn place(frame: &Frame, block: Block, at: usize, slots: u32) -> Place {
     let header = &frame.header;
     Place {
-        block: frame.block.clone(),
-        at: frame.payload().start,
-        slots: header.payload_length / RECORD_SIZE,
+        block,
+        at,
+        slots,
         reference: header.first,
         clock: header.clock,
         tid: header.tid,
@@ -98,5 +127,7 @@ fn place(frame: &Frame) -> Place {
     }
 }
 
+/// Most records of a packed frame (SPEC.md 8.1).
+const MOST_PACKED: u32 = 1 << 16;
 const RECORD_SIZE: u32 = 40;
 const _: () = assert!(RECORD_SIZE as usize == Record::SIZE);

@@ -27,7 +27,7 @@ pub use error::{TraceError, Translation};
 pub(crate) use frames::Found;
 pub(crate) use judge::{Content, Judged};
 pub(crate) use source::{Head, Source};
-pub(crate) use stream::{Observed, Stream};
+pub(crate) use stream::{Observed, Stream, holds_records};
 pub(crate) use supply::{Supplied, Supply};
 pub(crate) use survey::{Census, Damage, Survey, believed, op_name};
 
@@ -260,8 +260,9 @@ impl Trace {
             }
             Found::Whole(frame) => {
                 let stream = self.stream(&frame.header);
-                self.streams[stream].has_records |=
-                    frame.header.kind == FrameKind::RECORDS && frame.header.payload_length > 0;
+                let is_of_records =
+                    matches!(frame.header.kind, FrameKind::RECORDS | FrameKind::PACKED);
+                self.streams[stream].has_records |= is_of_records && holds_records(&frame.header);
                 index.add(stream, rest, frame.offset, frame.header.frame_length());
             }
             Found::Torn(header) => {

@@ -1,6 +1,6 @@
 //! A stream: what the frame headers of one process image claim.
 
-use heapwire_format::{Header, LanesTable, Op, Record};
+use heapwire_format::{FrameKind, Header, LanesTable, Op, PACKED_START, Record};
 
 /// What is known of the frames of one process image.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Stream {
     /// Takes over what the header of a frame says whose records cannot be used.
     pub(crate) fn note_torn(&mut self, header: &Header) {
         self.note(header);
-        if header.payload_length as usize >= Record::SIZE {
+        if holds_records(header) {
             self.note_taken(header.first);
         }
     }
@@ -64,6 +64,15 @@ impl Stream {
     /// The image left no trace but memory that it never used.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_records && self.lanes_pid.is_none() && self.taken == 0
+    }
+}
+
+/// Whether a frame with this header has room for a record.
+pub(crate) fn holds_records(header: &Header) -> bool {
+    let payload = header.payload_length as usize;
+    match header.kind {
+        FrameKind::PACKED => payload > PACKED_START,
+        _ => payload >= Record::SIZE,
     }
 }
 

@@ -1,0 +1,551 @@
+//! Packed records, laid out as SPEC.md 8.1 says: each is told by what it does not have in common with those before it.
+
+use crate::{Op, Record, flag};
+
+/// Bytes of a payload before its first record: the count of records, and their sum.
+pub const PACKED_START: usize = 8;
+/// Most bytes that one record takes.
+pub const PACKED_RECORD: usize = 48;
+
+/// Call sites that writer and reader remember.
+const SITES: usize = 128;
+
+// Bits of a record's head beside the codes of block and size.
+/// The call site is the one that came after the last one before.
+const FORETOLD: u8 = 1 << 5;
+/// The number is not the next one.
+const NUMBER: u8 = 1 << 6;
+/// The clock was read, or shows another time than before.
+const CLOCK: u8 = 1 << 7;
+
+/// Code of a block that is told whole; lower ones are the bytes of its distance.
+const WHOLE: u8 = 7;
+/// Distances of blocks are multiples of this, as a shift.
+const GRAIN: u32 = 3;
+/// Where in the head the code of the size is.
+const SIZE_SHIFT: u32 = 3;
+/// Bytes of a size by its code, four bits each.
+const SIZE_BYTES: u32 = 0x8210;
+/// The number itself follows, not its distance.
+const FAR_NUMBER: u64 = 255;
+/// The time itself follows, not its distance.
+const FAR_TIME: u64 = 127;
+/// What the site is follows its place.
+const NEW: u8 = 0x80;
+
+/// The words of a record, see [`Record::to_words`].
+type Words = [u64; Record::WORDS];
+
+// Where in the first word they are.
+const TIME_AT: u32 = 16;
+const NUMBER_AT: u32 = 32;
+/// Op and flags but for *time-read*.
+const KIND: u64 = 0xFFFF & !READ;
+const READ: u64 = (flag::TIME_READ as u64) << 8;
+
+/// What is remembered of a call site. All zero is none.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    pc: u64,
+    base: u64,
+    /// Of the last record.
+    size: u64,
+    /// As in a record's first word.
+    kind: u16,
+    /// Place of the site that came next, the last time.
+    next: u8,
+}
+
+impl Site {
+    const NONE: Self = Self {
+        pc: 0,
+        base: 0,
+        size: 0,
+        kind: 0,
+        next: 0,
+    };
+
+    const fn new([op, flags]: [u8; 2], pc: u64, base: u64) -> Self {
+        Self {
+            pc,
+            base,
+            // Few releases are given a size.
+            size: if op == Op::RELEASED.0 { u64::MAX } else { 0 },
+            kind: u16::from_le_bytes([op, flags & !flag::TIME_READ]),
+            next: 0,
+        }
+    }
+
+    #[inline(always)]
+    const fn is_of(&self, kind: u64, pc: u64, base: u64) -> bool {
+        self.kind as u64 == kind && self.pc == pc && self.base == base
+    }
+}
+
+/// What the records so far have told of call sites.
+#[derive(Clone, Debug)]
+struct Sites {
+    known: [Site; SITES],
+    /// Place of the last record's site.
+    last: u8,
+    /// Of the site that was told last.
+    pc: u64,
+    /// As `pc`.
+    base: u64,
+}
+
+impl Sites {
+    const fn new() -> Self {
+        Self {
+            known: [Site::NONE; SITES],
+            last: 0,
+            pc: 0,
+            base: 0,
+        }
+    }
+
+    /// As new, without one on the stack.
+    #[inline(always)]
+    const fn forget(&mut self) {
+        let mut place = 0;
+        while place < SITES {
+            self.known[place] = Site::NONE;
+            place += 1;
+        }
+        (self.last, self.pc, self.base) = (0, 0, 0);
+    }
+
+    #[inline(always)]
+    const fn at(&mut self, place: u8) -> &mut Site {
+        &mut self.known[place as usize % SITES]
+    }
+
+    /// Place of the site that should come now.
+    #[inline(always)]
+    const fn foretold(&mut self) -> u8 {
+        let last = self.last;
+        self.at(last).next
+    }
+
+    /// Takes note that the site at this place has come.
+    const fn came(&mut self, place: u8) {
+        let last = self.last;
+        self.at(last).next = place;
+        self.last = place;
+    }
+}
+
+/// What else they have told.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    /// The first word of a record that comes next, at the time of the last one; without its kind.
+    next: u64,
+    ptr: u64,
+    sum: u64,
+}
+
+impl Past {
+    const fn new(first: u64) -> Self {
+        Self {
+            next: first << NUMBER_AT,
+            ptr: 0,
+            sum: 0,
+        }
+    }
+
+    /// Takes over what every record tells.
+    #[inline(always)]
+    const fn add(&mut self, [head, ptr, size, pc, base]: Words) {
+        self.next = (head & !0xFFFF).wrapping_add(1 << NUMBER_AT);
+        let words = ptr.wrapping_add(size).wrapping_add(pc).wrapping_add(base);
+        self.sum = self.sum.rotate_left(5) ^ head.wrapping_add(words);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are in it")]
+    const fn folded_sum(&self) -> u32 {
+        (self.sum ^ self.sum >> 32) as u32
+    }
+}
+
+/// Packs records. Memory of zeroes is a valid one.
+#[derive(Clone, Debug)]
+pub struct Packer(Sites);
+
+/// What [`Packer::pack`] has packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// Records in the payload.
+    pub records: u32,
+    /// Bytes of the payload.
+    pub bytes: usize,
+}
+
+impl Packer {
+    /// A packer that can be used for any number of payloads.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Sites::new())
+    }
+
+    /// Packs records, given as words, into the payload of a frame whose field `first` is that, as many of them as `out` surely
+    /// has room for: [`PACKED_START`] bytes, and [`PACKED_RECORD`] for each.
+    #[inline(always)]
+    pub fn pack(
+        &mut self,
+        first: u64,
+        records: impl Iterator<Item = [u64; Record::WORDS]>,
+        out: &mut [u8],
+    ) -> Packed {
+        let sites = &mut self.0;
+        sites.forget();
+        let mut past = Past::new(first);
+        let mut packed = Packed {
+            records: 0,
+            bytes: PACKED_START,
+        };
+        for record in records {
+            let room = out.get_mut(packed.bytes..);
+            let Some(room) = room.and_then(<[u8]>::first_chunk_mut) else {
+                break;
+            };
+            packed.bytes += write(record, &mut past, sites, room);
+            packed.records += 1;
+        }
+        let start = u64::from(packed.records) | u64::from(past.folded_sum()) << 32;
+        if let Some(to) = out.first_chunk_mut() {
+            *to = start.to_le_bytes();
+        }
+        packed
+    }
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where a record is written.
+type Room = [u8; PACKED_RECORD];
+
+/// Writes the lowest `length` bytes of `value` at `used`, and gives where they end.
+#[inline(always)]
+fn put(room: &mut Room, used: usize, value: u64, length: u8) -> usize {
+    // Eight bytes at once: those that are too many are written over.
+    let place = room.get_mut(used..).and_then(<[u8]>::first_chunk_mut);
+    if let Some(place) = place {
+        *place = value.to_le_bytes();
+    }
+    used + length as usize
+}
+
+/// Writes a record and gives how many bytes it took.
+#[inline(always)]
+fn write(words: Words, past: &mut Past, sites: &mut Sites, room: &mut Room) -> usize {
+    let [first, ptr, size, pc, base] = words;
+    let place = sites.foretold();
+    let (mut head, mut used) = (FORETOLD, 1);
+    if sites
+        .at(place)
+        .is_of(first.wrapping_sub(past.next), pc, base)
+    {
+        sites.last = place;
+    } else {
+        (head, used) = begin(&words, past.next, sites, room);
+    }
+    past.add(words);
+    let [op, ..] = first.to_le_bytes();
+    if !Op(op).is_heap() {
+        room[0] = head;
+        return used;
+    }
+    let distance = ptr.wrapping_sub(past.ptr);
+    past.ptr = ptr;
+    let steps = zigzag(distance.cast_signed() >> GRAIN);
+    let length = byte_length(steps);
+    if distance.is_multiple_of(1 << GRAIN) && length < WHOLE {
+        head |= length;
+        used = put(room, used, steps, length);
+    } else {
+        head |= WHOLE;
+        used = put(room, used, ptr, 8);
+    }
+    let place = sites.last;
+    let site = sites.at(place);
+    if size != site.size {
+        site.size = size;
+        let code = 1 + u8::from(size > 0xFF) + u8::from(size > 0xFFFF);
+        head |= code << SIZE_SHIFT;
+        used = put(room, used, size, size_bytes(code));
+    }
+    room[0] = head;
+    used
+}
+
+/// Writes number, time and site of a record of which one is not as foretold, or all of a record that is no heap record. Gives
+/// its head so far, and the bytes that it takes so far.
+#[inline(never)]
+fn begin(words: &Words, next: u64, sites: &mut Sites, room: &mut Room) -> (u8, usize) {
+    let [first, others @ ..] = words;
+    let [_, _, pc, base] = *others;
+    let [op, flags, ..] = first.to_le_bytes();
+    let (mut head, mut used) = (0, 1);
+    let read = first & READ;
+    let passed = (first >> TIME_AT).wrapping_sub(next >> TIME_AT) & 0xFFFF;
+    if passed != 0 || read != 0 {
+        head |= CLOCK;
+        let passed = passed.min(FAR_TIME);
+        let far = (first >> TIME_AT & 0xFFFF) << 8;
+        let length = if passed == FAR_TIME { 3 } else { 1 };
+        used = put(room, used, passed << 1 | u64::from(read != 0) | far, length);
+    }
+    let step = (first >> NUMBER_AT).wrapping_sub(next >> NUMBER_AT) & 0xFFFF_FFFF;
+    if step != 0 {
+        head |= NUMBER;
+        let near = (step - 1).min(FAR_NUMBER);
+        let far = (first >> NUMBER_AT) << 8;
+        let length = if near == FAR_NUMBER { 5 } else { 1 };
+        used = put(room, used, near | far, length);
+    }
+    if !Op(op).is_heap() {
+        let kind = u32::from_le_bytes([NEW, op, flags, 0]);
+        used = put(room, used, kind.into(), 3);
+        for word in others {
+            used = put(room, used, *word, 8);
+        }
+        return (head, used);
+    }
+    let mut place = sites.foretold();
+    if sites.at(place).is_of(first & KIND, pc, base) {
+        head |= FORETOLD;
+    } else {
+        place = place_of(op, pc);
+        if sites.at(place).is_of(first & KIND, pc, base) {
+            used = put(room, used, place.into(), 1);
+        } else {
+            *sites.at(place) = Site::new([op, flags], pc, base);
+            used = tell(place, sites, used, room);
+        }
+    }
+    sites.came(place);
+    (head, used)
+}
+
+/// Writes what the site at this place is.
+fn tell(place: u8, sites: &mut Sites, used: usize, room: &mut Room) -> usize {
+    let Site { pc, base, kind, .. } = *sites.at(place);
+    let distance = zigzag(pc.wrapping_sub(sites.pc).cast_signed());
+    let inside = pc.wrapping_sub(base);
+    let length = byte_length(distance);
+    let base_length = if base == sites.base {
+        0
+    } else {
+        byte_length(inside).max(1)
+    };
+    (sites.pc, sites.base) = (pc, base);
+    let [op, flags] = kind.to_le_bytes();
+    let kind = [NEW | place, op, flags, length | base_length << 4];
+    let used = put(room, used, u32::from_le_bytes(kind).into(), 4);
+    let used = put(room, used, distance, length);
+    put(room, used, inside, base_length)
+}
+
+/// Where a site is remembered; a reader is told.
+#[expect(clippy::cast_possible_truncation, reason = "seven bits are left")]
+const fn place_of(op: u8, pc: u64) -> u8 {
+    let mixed = (pc as u32).wrapping_add((op as u32) << 8);
+    (mixed.wrapping_mul(0x9E37_79B1) >> 25) as u8
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "four bits")]
+const fn size_bytes(code: u8) -> u8 {
+    (SIZE_BYTES >> (code * 4)) as u8 & 0xF
+}
+
+/// Small for small distances of either sign.
+const fn zigzag(distance: i64) -> u64 {
+    (distance << 1 ^ distance >> 63).cast_unsigned()
+}
+
+const fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
+}
+
+/// Bytes that `value` needs; 0 needs none.
+#[expect(clippy::cast_possible_truncation, reason = "at most 8")]
+const fn byte_length(value: u64) -> u8 {
+    (u64::BITS - value.leading_zeros()).div_ceil(8) as u8
+}
+
+/// The records of a payload, one after the other.
+#[derive(Clone, Debug)]
+pub struct Unpacker<'b> {
+    sites: Sites,
+    past: Past,
+    bytes: &'b [u8],
+    left: u32,
+    sum: u32,
+}
+
+impl<'b> Unpacker<'b> {
+    /// Unpacks the payload of a frame whose field `first` is that.
+    #[must_use]
+    pub fn new(first: u64, payload: &'b [u8]) -> Self {
+        let mut unpacker = Self {
+            sites: Sites::new(),
+            past: Past::new(first),
+            bytes: payload,
+            left: 0,
+            sum: 0,
+        };
+        let start = unpacker.word(4).zip(unpacker.word(4));
+        // Without a start there is a record that never comes.
+        if let Some((count, sum)) = start {
+            #[expect(clippy::cast_possible_truncation, reason = "four bytes each")]
+            {
+                (unpacker.left, unpacker.sum) = (count as u32, sum as u32);
+            }
+        } else {
+            (unpacker.left, unpacker.bytes) = (1, &[]);
+        }
+        unpacker
+    }
+
+    /// Records that are left, at the most: each takes a byte.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        u32::try_from(self.bytes.len()).map_or(self.left, |bytes| bytes.min(self.left))
+    }
+
+    /// Whether all that the payload holds was given out, and is what was packed.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.left == 0 && self.bytes.is_empty() && self.past.folded_sum() == self.sum
+    }
+
+    fn word(&mut self, length: u8) -> Option<u64> {
+        if length > 8 {
+            return None;
+        }
+        let (bytes, rest) = self.bytes.split_at_checked(length.into())?;
+        self.bytes = rest;
+        let fold = |word: u64, byte: &u8| word << 8 | u64::from(*byte);
+        Some(bytes.iter().rev().fold(0, fold))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "one byte")]
+    fn byte(&mut self) -> Option<u8> {
+        self.word(1).map(|byte| byte as u8)
+    }
+
+    fn record(&mut self) -> Option<Words> {
+        let head = self.byte()?;
+        let read = if head & CLOCK != 0 { self.clock()? } else { 0 };
+        if head & NUMBER != 0 {
+            self.number()?;
+        }
+        if head & FORETOLD != 0 {
+            self.sites.last = self.sites.foretold();
+        } else if let Some(kind) = self.kind()? {
+            let first = self.past.next | kind;
+            return Some([
+                first,
+                self.word(8)?,
+                self.word(8)?,
+                self.word(8)?,
+                self.word(8)?,
+            ]);
+        }
+        self.heap(head, self.past.next | read)
+    }
+
+    /// What is not foretold: the kind of a record that is no heap record, or else the site.
+    fn kind(&mut self) -> Option<Option<u64>> {
+        let byte = self.byte()?;
+        let place = byte & !NEW;
+        if byte != place {
+            let kind = [self.byte()?, self.byte()?];
+            let [op, _] = kind;
+            if !Op(op).is_heap() {
+                return Some(Some(u16::from_le_bytes(kind).into()));
+            }
+            *self.sites.at(place) = self.site(kind)?;
+        }
+        self.sites.came(place);
+        Some(None)
+    }
+
+    /// What is left of a heap record of the last site.
+    fn heap(&mut self, head: u8, first: u64) -> Option<Words> {
+        let ptr = match head & WHOLE {
+            WHOLE => self.word(8)?,
+            length => {
+                let steps = unzigzag(self.word(length)?);
+                self.past.ptr.wrapping_add_signed(steps << GRAIN)
+            }
+        };
+        self.past.ptr = ptr;
+        let code = head >> SIZE_SHIFT & 3;
+        let told = if code == 0 {
+            None
+        } else {
+            Some(self.word(size_bytes(code))?)
+        };
+        let place = self.sites.last;
+        let site = self.sites.at(place);
+        site.size = told.unwrap_or(site.size);
+        let (first, size) = (first | u64::from(site.kind), site.size);
+        // A site that was never told says nothing.
+        (site.kind != 0).then_some([first, ptr, size, site.pc, site.base])
+    }
+
+    /// The flag *time-read*; the time goes into what comes next.
+    fn clock(&mut self) -> Option<u64> {
+        let byte = self.byte()?;
+        let passed = u64::from(byte >> 1);
+        let next = self.past.next;
+        let time = if passed == FAR_TIME {
+            self.word(2)?
+        } else {
+            (next >> TIME_AT).wrapping_add(passed) & 0xFFFF
+        };
+        self.past.next = next >> NUMBER_AT << NUMBER_AT | time << TIME_AT;
+        Some(if byte & 1 != 0 { READ } else { 0 })
+    }
+
+    /// The number goes into what comes next.
+    fn number(&mut self) -> Option<()> {
+        let near = u64::from(self.byte()?);
+        let next = self.past.next;
+        self.past.next = if near == FAR_NUMBER {
+            next & 0xFFFF_FFFF | self.word(4)? << NUMBER_AT
+        } else {
+            next.wrapping_add((near + 1) << NUMBER_AT)
+        };
+        Some(())
+    }
+
+    fn site(&mut self, kind: [u8; 2]) -> Option<Site> {
+        let lengths = self.byte()?;
+        let distance = unzigzag(self.word(lengths & 0xF)?);
+        self.sites.pc = self.sites.pc.wrapping_add_signed(distance);
+        let base = lengths >> 4;
+        if base != 0 {
+            self.sites.base = self.sites.pc.wrapping_sub(self.word(base)?);
+        }
+        Some(Site::new(kind, self.sites.pc, self.sites.base))
+    }
+}
+
+impl Iterator for Unpacker<'_> {
+    type Item = Record;
+
+    /// The next record, if there is one that can be read.
+    fn next(&mut self) -> Option<Record> {
+        let left = self.left.checked_sub(1)?;
+        let words = self.record()?;
+        self.left = left;
+        self.past.add(words);
+        Some(Record::from_words(words))
+    }
+}

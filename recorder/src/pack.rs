@@ -1,0 +1,75 @@
+//! Packing: a frame's records are packed as it is written, in memory that threads take turns at.
+//!
+//! Stacks are small, and lanes must hold their records until these are written. Nobody waits: who finds no memory free
+//! writes a plain frame.
+
+use crate::ring::{Slot, Span, slot};
+use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use heapwire_format::{Packed, Packer};
+
+/// Threads that can pack at the same time.
+const BENCHES: usize = 4;
+/// Most bytes of a payload; a full lane takes about 5,000.
+const PAYLOAD: usize = 8 << 10;
+
+/// The memory. All zero is valid: all of it is free.
+pub(crate) struct Benches([Bench; BENCHES]);
+
+/// Memory for one thread.
+pub(crate) struct Bench {
+    is_taken: AtomicU32,
+    tools: UnsafeCell<Tools>,
+}
+
+struct Tools {
+    packer: Packer,
+    payload: [u8; PAYLOAD],
+}
+
+// SAFETY: `tools` is used by who has taken the bench only.
+unsafe impl Sync for Bench {}
+
+/// A bench that is taken.
+pub(crate) struct Taken<'b>(&'b Bench);
+
+impl Benches {
+    /// A bench that nobody else has.
+    pub(crate) fn take(&self) -> Option<Taken<'_>> {
+        let free = |bench: &&Bench| {
+            let taken = bench.is_taken.compare_exchange(0, 1, Acquire, Relaxed);
+            taken.is_ok() // Acquire: pairs with the Release in `drop`
+        };
+        self.0.iter().find(free).map(Taken)
+    }
+}
+
+impl Taken<'_> {
+    #[inline(never)]
+    /// Packs the first of these records into at most `most` bytes, and gives these and how many records they are.
+    pub(crate) fn pack(
+        &mut self,
+        first: u64,
+        slots: &[Slot],
+        span: Span,
+        most: usize,
+    ) -> (&[u8], u32) {
+        // SAFETY: the bench is taken, and `self` is borrowed as long as what is given out.
+        let tools = unsafe { &mut *self.0.tools.get() };
+        let committed = (0..span.count).map_while(|step| slot(slots, span.from.wrapping_add(step)));
+        let records = committed.map(Slot::words);
+        let room = tools
+            .payload
+            .get_mut(..most.min(PAYLOAD))
+            .unwrap_or_default();
+        let Packed { records, bytes } = tools.packer.pack(first, records, room);
+        (room.get(..bytes).unwrap_or_default(), records)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.is_taken.store(0, Release); // pairs with `take`
+    }
+}
