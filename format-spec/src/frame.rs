@@ -106,9 +106,7 @@ pub enum HeaderError {
 
 impl Header {
     /// Bytes of the header that this version writes.
-    pub const SIZE: usize = Self::LENGTH as usize;
-    /// The same, as [`header_length`](Self::header_length) has it.
-    pub const LENGTH: u16 = 80;
+    pub const SIZE: usize = 80;
     const SUM_AT: usize = 76;
 
     /// A header of this version with everything else zero.
@@ -116,7 +114,7 @@ impl Header {
     pub const fn new(kind: FrameKind, stream: u32, frame: u32) -> Self {
         Self {
             version: (MAJOR, MINOR),
-            header_length: Self::LENGTH,
+            header_length: 80,
             kind,
             flags: 0,
             sum_kind: SumKind::None as u8,

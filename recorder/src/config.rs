@@ -23,17 +23,6 @@ pub(crate) enum Target {
     Descriptor(i32),
 }
 
-/// What the user says of packing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packing {
-    /// Nothing: frames are packed where somebody may read them.
-    Usual = 0,
-    /// All frames are packed.
-    All,
-    /// None is.
-    Nothing,
-}
-
 /// The settings. Stored when the first image starts; a forked child has the same.
 pub(crate) struct Config {
     pub(crate) target: Target,
@@ -42,7 +31,8 @@ pub(crate) struct Config {
     /// How long a frame waits for a slow reader.
     pub(crate) wait_milliseconds: u64,
     sums: bool,
-    packing: Packing,
+    /// The user's `0` or `1`, or 0.
+    packs: u8,
     path: [u8; PATH],
     path_length: usize,
     options: [u8; OPTIONS],
@@ -59,7 +49,7 @@ impl Config {
         drops: false,
         wait_milliseconds: 0,
         sums: false,
-        packing: Packing::Usual,
+        packs: 0,
         path: [0; PATH],
         path_length: 0,
         options: [0; OPTIONS],
@@ -83,10 +73,10 @@ impl Config {
 
     /// Whether frames on it are packed.
     pub(crate) fn packs(&self, kind: Kind) -> bool {
-        match self.packing {
-            Packing::Usual => kind != Kind::Device,
-            Packing::All => true,
-            Packing::Nothing => false,
+        match self.packs {
+            b'0' => false,
+            b'1' => true,
+            _ => kind != Kind::Device, // nobody reads what goes to /dev/null
         }
     }
 
@@ -118,13 +108,7 @@ impl Config {
             b"HEAPWIRE_OUT" => self.take_target(value),
             b"HEAPWIRE_ON_FULL" => self.drops = value == b"drop",
             b"HEAPWIRE_SUM" => self.sums = value == b"1",
-            b"HEAPWIRE_PACK" => {
-                self.packing = if value == b"1" {
-                    Packing::All
-                } else {
-                    Packing::Nothing
-                };
-            }
+            b"HEAPWIRE_PACK" => self.packs = value.first().copied().unwrap_or(0),
             b"HEAPWIRE_WAIT" => {
                 if let Some(seconds) = number(value) {
                     self.wait_milliseconds = u64::from(seconds).saturating_mul(1000);

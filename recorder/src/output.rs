@@ -7,7 +7,7 @@
 use crate::config::{CONFIG, Config, Target};
 use crate::image::Image;
 use crate::lane::Lane;
-use crate::pack::Taken;
+use crate::pack::{PAYLOAD, Taken};
 use crate::ring::{Slot, Span, slot};
 use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
@@ -278,7 +278,7 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
     let first = first_number(lane, span);
     let payload = match &mut bench {
         Some(bench) => Payload::packed(bench, first, lane, span, kind),
-        None => Payload::plain(lane, span, kind, status.size),
+        None => Payload::plain(lane, span, kind),
     };
     let span = Span {
         count: payload.records,
@@ -289,12 +289,9 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
         ..header(image, lane, span, &payload, kind)
     };
     let end = trailer(header.frame);
-    let mut padded = [0; Header::SIZE.wrapping_add(Record::SIZE)];
-    let (bytes, _) = padded.split_first_chunk_mut()?;
-    *bytes = header.encode();
-    let header = padded.get(..usize::from(header.header_length))?;
+    let header = header.encode();
     let [one, other] = payload.pieces;
-    let frame = [piece(header), one, other, piece(&end)];
+    let frame = [piece(&header), one, other, piece(&end)];
     let is_written = match kind {
         Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, turn),
         Kind::Pipe => write_pipe(image, &frame, turn),
@@ -308,27 +305,16 @@ struct Payload {
     kind: FrameKind,
     /// The first slots of the span, as many as these.
     records: u32,
-    /// Bytes that the header is longer, so that the frame ends where it should.
-    padding: u16,
     pieces: [libc::iovec; 2],
     sum: Option<u32>,
 }
 
 impl Payload {
     /// Records as they are.
-    fn plain(lane: &Lane, span: Span, kind: Kind, size: u64) -> Self {
-        let cut = match kind {
-            Kind::File | Kind::Shared => Cut::aligned(size, span.count, lane.capacity()),
-            _ => Cut::whole(span.count),
-        };
-        let span = Span {
-            count: cut.records,
-            ..span
-        };
+    fn plain(lane: &Lane, span: Span, kind: Kind) -> Self {
         Self {
             kind: FrameKind::RECORDS,
-            records: cut.records,
-            padding: cut.padding,
+            records: span.count,
             pieces: pieces(lane.slots(), span),
             sum: CONFIG.get().sums(kind).then(|| sum(lane.slots(), span)),
         }
@@ -338,51 +324,14 @@ impl Payload {
     fn packed(bench: &mut Taken<'_>, first: u64, lane: &Lane, span: Span, kind: Kind) -> Self {
         let most = match kind {
             Kind::Pipe | Kind::Terminal | Kind::Socket => MOST_IN_PIPE,
-            _ => usize::MAX,
+            _ => PAYLOAD,
         };
         let (payload, records) = bench.pack(first, lane.slots(), span, most);
         Self {
             kind: FrameKind::PACKED,
             records,
-            padding: 0,
             pieces: [piece(payload), piece::<u8>(&[])],
             sum: CONFIG.get().sums(kind).then(|| Crc32::of(payload)),
-        }
-    }
-}
-
-/// How much of a lane a frame takes.
-///
-/// A file takes a block that starts where the kernel's large pages do at two thirds of the time of one that does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
-    records: u32,
-    /// Bytes that the header is longer, so that the frame ends where it should.
-    padding: u16,
-}
-
-impl Cut {
-    const fn whole(records: u32) -> Self {
-        Self {
-            records,
-            padding: 0,
-        }
-    }
-
-    /// At most `count` records, so that a file of `size` bytes then ends at the end of a block, if that is in reach. A block is
-    /// what a lane of `capacity` slots, a power of two, can fill.
-    fn aligned(size: u64, count: u32, capacity: u32) -> Self {
-        const FIXED: u64 = (Header::SIZE + TRAILER_SIZE) as u64;
-        const RECORD: u64 = Record::SIZE as u64;
-        let block = u64::from(capacity).wrapping_mul(32);
-        let reach = size
-            .wrapping_add(FIXED)
-            .wrapping_add(u64::from(count).wrapping_mul(RECORD));
-        let end = reach & !block.wrapping_sub(1);
-        let room = end.saturating_sub(size.wrapping_add(FIXED));
-        match (u32::try_from(room / RECORD), u16::try_from(room % RECORD)) {
-            (Ok(records), Ok(padding)) if records != 0 => Self { records, padding },
-            _ => Self::whole(count),
         }
     }
 }
@@ -394,7 +343,6 @@ fn header(image: &Image, lane: &Lane, span: Span, payload: &Payload, kind: Kind)
         SumKind::None
     };
     Header {
-        header_length: payload.padding.wrapping_add(Header::LENGTH),
         sum_kind: sum_kind as u8,
         payload_length: u32::try_from(total(&payload.pieces)).unwrap_or(u32::MAX),
         thread: lane.thread.load(Relaxed),
@@ -567,35 +515,5 @@ impl Patience {
         let first = self.end == 0;
         self.end = u64::MAX;
         first
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::Cut;
-
-    /// Where the file ends after a frame that is cut as `cut` says.
-    fn end(size: u64, cut: Cut) -> u64 {
-        size + 80 + u64::from(cut.padding) + u64::from(cut.records) * 40 + 4
-    }
-
-    #[test]
-    fn a_full_lane_ends_its_frame_at_a_block() {
-        for capacity in [128u32, 512, 1024] {
-            let (count, block) = (capacity - capacity / 8, u64::from(capacity) * 32);
-            for size in (0..3 * block).step_by(4) {
-                let cut = Cut::aligned(size, count, capacity);
-                assert!(cut.records <= count && cut.padding < 40);
-                assert!(end(size, cut).is_multiple_of(block), "{size} {cut:?}");
-            }
-            let cut = Cut::aligned(7 * block, count, capacity);
-            assert_eq!(end(7 * block, cut), 8 * block);
-        }
-    }
-
-    #[test]
-    fn what_reaches_no_block_is_written_whole() {
-        assert_eq!(Cut::aligned(100, 20, 1024), Cut::whole(20));
-        assert_eq!(Cut::aligned(u64::MAX - 5, 20, 1024), Cut::whole(20));
     }
 }

@@ -12,7 +12,7 @@ use heapwire_format::{Packed, Packer};
 /// Threads that can pack at the same time.
 const BENCHES: usize = 4;
 /// Most bytes of a payload; a full lane takes about 5,000.
-const PAYLOAD: usize = 8 << 10;
+pub(crate) const PAYLOAD: usize = 8 << 10;
 
 /// The memory. All zero is valid: all of it is free.
 pub(crate) struct Benches([Bench; BENCHES]);
@@ -47,7 +47,7 @@ impl Benches {
 
 impl Taken<'_> {
     #[inline(never)]
-    /// Packs the first of these records into at most `most` bytes, and gives these and how many records they are.
+    /// Packs the first of these records into at most `most` bytes, no more than [`PAYLOAD`], and gives these and how many records they are.
     pub(crate) fn pack(
         &mut self,
         first: u64,
