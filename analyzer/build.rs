@@ -1,7 +1,8 @@
 //! Builds the recorder for the target and hands it to the command, so that one file records and reports.
 //!
-//! Writes `recorders.rs` into `OUT_DIR`: a list of `(target, bytes)`. The list is empty where there is no recorder
-//! for the target; the command says so when it is asked to record.
+//! Writes `recorders.rs` into `OUT_DIR`: a list of `(target, bytes)`, this machine's recorder first. Those for other machines
+//! are the files `NAME.so` in the folder that `HEAPWIRE_RECORDERS` names, which `tests/devices/build` makes. The list is
+//! empty where there is no recorder at all; the command says so when it is asked to record.
 
 use std::env;
 use std::error::Error;
@@ -58,18 +59,48 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let out = PathBuf::from(variable("OUT_DIR")?);
     let target = variable("TARGET")?;
-    let list = if has_recorder() {
+    let mut list = Vec::new();
+    if has_recorder() {
         let library = out.join("libheapwire.so");
         fs::copy(build(&out, &target)?, &library)?;
-        format!(
-            "&[({target:?}, include_bytes!({:?}))]",
-            library.to_string_lossy()
-        )
-    } else {
-        "&[]".to_owned()
-    };
-    fs::write(out.join("recorders.rs"), list)?;
+        list.push((target, library));
+    }
+    println!("cargo::rerun-if-env-changed={FOLDER}");
+    if let Some(folder) = env::var_os(FOLDER).filter(|folder| !folder.is_empty()) {
+        list.extend(built(Path::new(&folder))?);
+    }
+    let entries: String = list
+        .iter()
+        .map(|(name, library)| {
+            let library = library.to_string_lossy();
+            format!("({name:?}, include_bytes!({library:?}).as_slice()), ")
+        })
+        .collect();
+    fs::write(out.join("recorders.rs"), format!("&[{entries}]"))?;
     Ok(())
+}
+
+/// Names a folder with recorders for other machines.
+const FOLDER: &str = "HEAPWIRE_RECORDERS";
+
+/// The recorders in `folder`, by name.
+fn built(folder: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| format!("{FOLDER}: {}: {error}", folder.display()))?;
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new("so"))
+            && let Some(name) = path.file_stem()
+        {
+            println!("cargo::rerun-if-changed={}", path.display());
+            found.push((name.to_string_lossy().into_owned(), path));
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Whether the recorder knows the target's machine. Miri runs no foreign library, so it needs none.

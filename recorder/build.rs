@@ -19,12 +19,11 @@ fn main() {
     }
 }
 
-/// Which tables of symbols a loader of the machine may want: old ones read the older alone, and on one machine the newer has
-/// another form.
+/// Which table of symbols: the older is read by all loaders; but where all read the newer, that will do, and on one machine
+/// the older has words of another width, which linkers do not know.
 fn hash_style(machine: &str) -> &'static str {
     match machine {
-        "x86_64" => "gnu",
-        "mips" => "sysv",
-        _ => "both",
+        "x86_64" | "s390x" => "gnu",
+        _ => "sysv",
     }
 }

@@ -44,7 +44,11 @@ struct Question(usize);
 
 impl Question {
     fn of(function: Function, asker: usize, generation: usize) -> Self {
-        const ODD: usize = 0x9E37_79B9_7F4A_7C15;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "its low half is odd as well"
+        )]
+        const ODD: usize = 0x9E37_79B9_7F4A_7C15_u64 as usize;
         let what = (function as usize).wrapping_shl(usize::BITS.wrapping_sub(7));
         Self((asker ^ what).wrapping_mul(ODD) ^ generation.wrapping_mul(ODD).swap_bytes())
     }

@@ -8,7 +8,7 @@ struct alignas(64) Wide {
 
 struct Counted { // an array of these has a count before its first element
     ~Counted() {}
-    char bytes[8];
+    alignas(8) char bytes[8];
 };
 
 int main() {

@@ -89,12 +89,22 @@ impl Sample {
     /// Where it does not compile.
     #[must_use]
     pub fn build(path: &str, scratch: &Scratch) -> Self {
+        Self::build_with(&Compiler::HOST, path, scratch)
+    }
+
+    /// The same by another compiler; only that of this machine builds samples in Rust.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not compile.
+    #[must_use]
+    pub fn build_with(compiler: &Compiler, path: &str, scratch: &Scratch) -> Self {
         let source = workspace().join("samples").join(path);
         let expect = Expectations::read(&source);
         let folder = source.parent().expect("samples lie in folders");
         let arguments = expect.plugins.iter().map(|plugin| {
             let out = scratch.join(&format!("{}.so", stem(plugin)));
-            compile(&folder.join(plugin), &out, &["-shared", "-fPIC"]);
+            compiler.compile(&folder.join(plugin), &out, &["-shared", "-fPIC"]);
             out
         });
         let arguments = arguments.collect();
@@ -104,7 +114,7 @@ impl Sample {
         } else {
             let out = scratch.join(&name);
             let flags: Vec<&str> = expect.flags.iter().map(String::as_str).collect();
-            compile(&source, &out, &flags);
+            compiler.compile(&source, &out, &flags);
             out
         };
         Self {
@@ -121,26 +131,55 @@ impl Sample {
 ///
 /// Where it does not compile.
 pub fn compile(source: &Path, out: &Path, flags: &[&str]) {
-    let mut compiler = if source.extension().is_some_and(|kind| kind == "cpp") {
-        let mut compiler = Command::new("c++");
-        compiler.arg("-std=c++17");
+    Compiler::HOST.compile(source, out, flags);
+}
+
+/// A machine's compiler of C and C++.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiler {
+    c: &'static str,
+    cxx: &'static str,
+    flags: &'static [&'static str],
+}
+
+impl Compiler {
+    /// That of this machine.
+    pub const HOST: Self = Self::new("cc", "c++", &[]);
+
+    /// A compiler by the names of its commands, with the flags that choose the machine.
+    #[must_use]
+    pub const fn new(c: &'static str, cxx: &'static str, flags: &'static [&'static str]) -> Self {
+        Self { c, cxx, flags }
+    }
+
+    /// Compiles a C or C++ file so that every call stands where the source has it.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not compile.
+    pub fn compile(&self, source: &Path, out: &Path, flags: &[&str]) {
+        let mut compiler = if source.extension().is_some_and(|kind| kind == "cpp") {
+            let mut compiler = Command::new(self.cxx);
+            compiler.arg("-std=c++17");
+            compiler
+        } else {
+            Command::new(self.c)
+        };
         compiler
-    } else {
-        Command::new("cc")
-    };
-    compiler
-        .args(["-g", "-O0", "-w", "-fno-builtin", "-o"])
-        .arg(out)
-        .arg(source)
-        .args(flags);
-    let run = Run::of(&mut compiler);
-    assert_eq!(
-        run.status,
-        0,
-        "{} does not compile:\n{}",
-        source.display(),
-        run.stderr
-    );
+            .args(self.flags)
+            .args(["-g", "-O0", "-w", "-fno-builtin", "-o"])
+            .arg(out)
+            .arg(source)
+            .args(flags);
+        let run = Run::of(&mut compiler);
+        assert_eq!(
+            run.status,
+            0,
+            "{} does not compile:\n{}",
+            source.display(),
+            run.stderr
+        );
+    }
 }
 
 fn stem(path: &str) -> String {

@@ -15,14 +15,16 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Targets and libraries that this command carries.
+/// Targets and libraries that this command carries; this machine's first.
 pub(crate) const CARRIED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/recorders.rs"));
 
-/// The library for `target`; without one, that for this machine.
+/// The library for `target`, by its name or by the machine in it; without one, that for this machine.
 pub(crate) fn carried(target: Option<&str>) -> Result<&'static [u8]> {
-    let found = CARRIED
-        .iter()
-        .find(|(name, _)| target.is_none_or(|target| target == *name));
+    let is_asked = |name: &str| match target {
+        Some(target) => target == name || name.split('-').next() == Some(target),
+        None => is_own(name),
+    };
+    let found = CARRIED.iter().find(|(name, _)| is_asked(name));
     match (found, target) {
         (Some((_, library)), _) => Ok(library),
         (None, Some(target)) => {
@@ -30,6 +32,12 @@ pub(crate) fn carried(target: Option<&str>) -> Result<&'static [u8]> {
         }
         (None, None) => bail!("no recorder for this machine: this heapwire was built without one"),
     }
+}
+
+/// Whether the library of this name is one that a program of this machine can load. Those for others have names without a
+/// system.
+fn is_own(name: &str) -> bool {
+    name.contains('-')
 }
 
 /// Puts the library where every process of the program can load it, and gives the path.

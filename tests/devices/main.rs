@@ -1,0 +1,246 @@
+//! Programs of other machines, under emulation: the recorder that the command carries for the machine, the report made here,
+//! with the unstripped program in a copy of the device's files.
+//!
+//! Not part of `cargo test`, since other compilers are needed. `tests/devices/build FOLDER NAME...` builds recorders; then
+//! `HEAPWIRE_RECORDERS=FOLDER cargo test -p heapwire-tests --test devices` tests the machines whose recorder is there.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use heapwire_tests::build::{Compiler, Sample};
+use heapwire_tests::run::{Run, command, json, list, number, on, run, without_recorder};
+use heapwire_tests::scratch::Scratch;
+use object::{Object, ObjectSymbol};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A machine that programs are built and run for.
+struct Machine {
+    /// Name of its recorder.
+    name: &'static str,
+    compiler: Compiler,
+    /// Emulator, with its options; none where this machine runs its programs.
+    emulator: &'static [&'static str],
+}
+
+macro_rules! machines {
+    ($($name:ident $triple:literal $emulator:literal)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(&Machine {
+                    name: stringify!($name),
+                    compiler: Compiler::new(
+                        concat!($triple, "-gcc"),
+                        concat!($triple, "-g++"),
+                        &[],
+                    ),
+                    emulator: &[
+                        concat!("qemu-", $emulator, "-static"),
+                        "-L",
+                        concat!("/usr/", $triple),
+                    ],
+                });
+            }
+        )*
+    };
+}
+
+machines! {
+    aarch64 "aarch64-linux-gnu" "aarch64"
+    armv5 "arm-linux-gnueabi" "arm"
+    armv7 "arm-linux-gnueabihf" "arm"
+    mips "mips-linux-gnu" "mips"
+    mipsel "mipsel-linux-gnu" "mipsel"
+    powerpc "powerpc-linux-gnu" "ppc"
+    riscv64 "riscv64-linux-gnu" "riscv64"
+    s390x "s390x-linux-gnu" "s390x"
+}
+
+#[test]
+fn i686() {
+    check(&Machine {
+        name: "i686",
+        compiler: Compiler::new(
+            "gcc",
+            "g++",
+            &["-m32", "-idirafter", "/usr/include/x86_64-linux-gnu"],
+        ),
+        emulator: &[],
+    });
+}
+
+/// Threads, children, C++, plug-ins, wrong releases, and everything that an entry of a hook has to get right.
+///
+/// Not those that need a limit of memory, which emulators do not keep, or a signal to have the same number everywhere.
+const SAMPLES: &[&str] = &[
+    "c/aligned_leaks.c",
+    "c/at_exit.c",
+    "c/cross_thread_free.c",
+    "c/dlopen_reuse.c",
+    "c/double_free.c",
+    "c/double_free_silent.c",
+    "c/fork_both_sides.c",
+    "c/fork_threads.c",
+    "c/free_after_reuse.c",
+    "c/immediate_exit.c",
+    "c/invalid_free_interior.c",
+    "c/leak_loop.c",
+    "c/longjmp.c",
+    "c/malloc_zero.c",
+    "c/quick_exit.c",
+    "c/realloc_forms.c",
+    "c/realloc_to_zero.c",
+    "c/strdup_family.c",
+    "c/threads_64.c",
+    "c/threads_realloc.c",
+    "c/threads_short.c",
+    "c/tls_destructors.c",
+    "cxx/containers.cpp",
+    "cxx/exceptions.cpp",
+    "cxx/mismatched.cpp",
+    "cxx/operators.cpp",
+    "cxx/replaced_operators.cpp",
+    "cxx/thread_local.cpp",
+];
+
+fn check(machine: &Machine) {
+    let carried = run(["recorder", "--list"]).stdout;
+    let names: Vec<_> = carried
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(
+        names.len() > 1,
+        "no recorder for another machine: {carried}"
+    );
+    if !names.contains(&machine.name) {
+        println!("not tested: the command carries no recorder for it");
+        return;
+    }
+    let place = Scratch::new(machine.name);
+    let recorder = place.join("libheapwire.so");
+    let written = on(&["recorder", "--target", machine.name, "-o"], &recorder);
+    assert_eq!(written.status, 0, "{}", written.stderr);
+    stands_alone(&fs::read(&recorder).unwrap());
+    for path in SAMPLES {
+        println!("{path}");
+        let scratch = Scratch::new(machine.name);
+        records(machine, &recorder, path, &scratch);
+    }
+}
+
+/// The library needs nothing, so that it loads under every libc.
+fn stands_alone(library: &[u8]) {
+    let file = object::File::parse(library).unwrap();
+    let needed: Vec<_> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
+        .map(|symbol| symbol.name().unwrap())
+        .filter(|name| !name.is_empty())
+        // Named where frames are described, and never called: the relocation that names it does nothing.
+        .filter(|name| *name != "__aeabi_unwind_cpp_pr0")
+        .collect();
+    assert!(needed.is_empty(), "{needed:?}");
+    assert!(file.dynamic_symbols().any(|it| it.name() == Ok("malloc")));
+}
+
+/// The sample does what it does without the recorder, and its report says what its comments say.
+fn records(machine: &Machine, recorder: &Path, path: &str, scratch: &Scratch) {
+    let sample = Sample::build_with(&machine.compiler, path, scratch);
+    let plain = Run::of(machine.command(&sample, None).current_dir(scratch.path()));
+    assert_eq!(
+        plain.status, sample.expect.status,
+        "{path}: {}",
+        plain.stderr
+    );
+    let trace = scratch.join("trace.hwt");
+    let traced = Run::of(
+        machine
+            .command(&sample, Some(recorder))
+            .env("HEAPWIRE_OUT", &trace)
+            .current_dir(scratch.path()),
+    );
+    assert_eq!(traced.status, plain.status, "{path}: {}", traced.stderr);
+    assert_eq!(traced.stdout, plain.stdout, "{path}");
+
+    let root = scratch.join("device");
+    copy_below(&root, &sample.program);
+    for plugin in &sample.arguments {
+        copy_below(&root, plugin);
+    }
+    let result_of = |verb: &[&str]| {
+        let mut command = command();
+        command.args(verb).args(["--format", "json", "--sysroot"]);
+        json(&Run::of(command.arg(&root).arg(&trace)))
+    };
+    let (report, blocks) = (result_of(&["report"]), result_of(&["blocks", "--live"]));
+    assert_eq!(
+        sample.expect.found(&blocks, &report),
+        sample.expect.findings,
+        "{path}: {:#}",
+        report["warnings"]
+    );
+    let ends: Vec<_> = list(&report["processes"])
+        .iter()
+        .map(|process| process["end"].as_str().unwrap())
+        .collect();
+    // What a signal ends is only seen by who waits for the process.
+    let expected = sample.expect.ends.iter().map(|end| match end.as_str() {
+        "signal" => "cut",
+        end => end,
+    });
+    assert_eq!(ends, expected.collect::<Vec<_>>(), "{path}");
+    for (name, value) in &sample.expect.totals {
+        let total = &report["processes"][0]["totals"][name];
+        assert_eq!(number(total), *value, "{path}: {name}");
+    }
+    is_whole(path, &report, ends.contains(&"cut"));
+}
+
+/// Nothing was lost on the way; a process that a signal ended cannot say that this was all.
+fn is_whole(path: &str, report: &Value, is_cut: bool) {
+    let trace = &report["trace"];
+    assert_eq!(
+        trace["complete"], !is_cut,
+        "{path}: {:#}",
+        report["warnings"]
+    );
+    for count in ["lost_records", "damaged_bytes", "foreign_bytes"] {
+        assert_eq!(trace[count], 0, "{path}: {count}");
+    }
+}
+
+/// Puts a file below `root` where it lies here: in a copy of the device's files.
+fn copy_below(root: &Path, file: &Path) {
+    let to: PathBuf = root.join(file.strip_prefix("/").unwrap());
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::copy(file, to).unwrap();
+}
+
+impl Machine {
+    fn command(&self, sample: &Sample, recorder: Option<&Path>) -> Command {
+        let mut command = match self.emulator {
+            [emulator, options @ ..] => {
+                let mut command = Command::new(emulator);
+                command.args(options);
+                if let Some(recorder) = recorder {
+                    command
+                        .arg("-E")
+                        .arg(format!("LD_PRELOAD={}", recorder.display()));
+                }
+                command.arg(&sample.program);
+                without_recorder(command)
+            }
+            [] => {
+                let mut command = without_recorder(Command::new(&sample.program));
+                if let Some(recorder) = recorder {
+                    command.env("LD_PRELOAD", recorder);
+                }
+                command
+            }
+        };
+        command.args(&sample.arguments);
+        command
+    }
+}
