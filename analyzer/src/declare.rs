@@ -53,6 +53,10 @@ pub(crate) struct ProcessDeclaration {
     pub(crate) big_endian: bool,
     /// The module whose `malloc` comes before the recorder's; empty = the executable.
     pub(crate) own_malloc: Option<String>,
+    /// The first of the allocator's functions of which another comes before the recorder's, where that is not `malloc`.
+    pub(crate) own_function: Option<String>,
+    /// The module that calls are forwarded to.
+    pub(crate) allocator: Option<String>,
 }
 
 impl ProcessDeclaration {
@@ -91,6 +95,8 @@ impl ProcessDeclaration {
             word: None,
             big_endian: false,
             own_malloc: None,
+            own_function: None,
+            allocator: None,
         };
         let mut parent = None;
         let mut fork = None;
@@ -111,6 +117,8 @@ impl ProcessDeclaration {
                 }
                 b"machine" => declaration.machine = parse::decimal(value),
                 b"word" => declaration.word = parse::decimal(value),
+                b"own-function" => declaration.own_function = Some(readable(value)),
+                b"allocator" => declaration.allocator = Some(readable(value)),
                 b"own-malloc" => declaration.own_malloc = Some(readable(value)),
                 b"order" => declaration.big_endian = value == b"big",
                 _ => {}

@@ -89,6 +89,8 @@ macro_rules! functions {
         /// How many there are.
         pub(crate) const COUNT: usize = [$(Function::$variant,)*].len();
 
+        const _: () = assert!(COUNT <= 256, "an entry says its index in one byte");
+
         const ALL: [Function; COUNT] = [$(Function::$variant,)*];
 
         /// All names in one piece: a table of references would need relocation, and hooks can run before there was any.
@@ -217,6 +219,8 @@ functions! {
     LongjmpOld "_longjmp" Own;
     LongjmpChecked "__longjmp_chk" Own;
     Siglongjmp "siglongjmp" Own;
+    Abort "abort" Own;
+    AssertFail "__assert_fail" Own;
     Prctl "prctl" Own;
     Syscall "syscall" Own;
     Mtrace "mtrace" Own;

@@ -97,6 +97,22 @@ fn take(
     };
 }
 
+/// Adds a path as it is: the kernel shows the end of a line in it by its number.
+pub(crate) fn push_path(text: &mut Text<'_>, mut path: &[u8]) {
+    while let [first, behind @ ..] = path {
+        match path.strip_prefix(b"\\012") {
+            Some(behind) => {
+                text.push(b"\n");
+                path = behind;
+            }
+            None => {
+                text.push(core::slice::from_ref(first));
+                path = behind;
+            }
+        }
+    }
+}
+
 fn finish(current: &Module, path: &Text<'_>, visit: &mut impl FnMut(&Module, &Text<'_>)) {
     if current.start != 0 && current.is_executable {
         visit(current, path);
@@ -144,7 +160,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Module, Text, each_module, finish, parse, take};
+    use super::{Module, Text, each_module, finish, parse, push_path, take};
 
     fn modules(lines: &[&str]) -> Vec<(usize, usize, String)> {
         let (mut current, mut room) = (Module::default(), [0; 64]);
@@ -194,6 +210,21 @@ mod tests {
             "6000-7000 r-xp 00001000 08:01 77 /a",
         ]);
         assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_path_with_ends_of_lines_is_what_it_was() {
+        for (shown, path) in [
+            (&b"/a\\012b\\012"[..], &b"/a\nb\n"[..]),
+            (b"/a\\01", b"/a\\01"),
+            (b"/a\\\\012", b"/a\\\n"),
+            (b"", b""),
+        ] {
+            let mut room = [0; 32];
+            let mut text = Text::new(&mut room);
+            push_path(&mut text, shown);
+            assert_eq!(text.bytes(), path);
+        }
     }
 
     #[test]

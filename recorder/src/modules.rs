@@ -350,7 +350,9 @@ impl Table {
         };
         text.clear();
         let path = path.bytes();
-        text.entry(b"path", path.strip_suffix(b" (deleted)").unwrap_or(path));
+        text.push(b"path=");
+        maps::push_path(text, path.strip_suffix(b" (deleted)").unwrap_or(path));
+        text.push(b"\0");
         header.push_build_id(text);
         let event = Event::of(
             Op::MODULE_LOADED,

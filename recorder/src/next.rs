@@ -161,14 +161,27 @@ pub(crate) fn allocator_path(room: &mut [u8]) -> Option<&[u8]> {
     loader::copy_text(module.path, room)
 }
 
-/// Path of the module whose `malloc` is called in place of ours, as the loader has it, copied into `room`; empty = the
-/// executable.
-pub(crate) fn shadowing_path(room: &mut [u8]) -> Option<&[u8]> {
-    let (module, _) = Modules::all().first_with(Function::Malloc.name())?;
-    if module.dynamic == arch::own_dynamic_section() {
-        return None;
-    }
-    loader::copy_text(module.path, room)
+/// What an allocator always has, though a program may define only some of it.
+const FAMILY: [Function; 7] = [
+    Function::Malloc,
+    Function::Free,
+    Function::Calloc,
+    Function::Realloc,
+    Function::Memalign,
+    Function::AlignedAlloc,
+    Function::PosixMemalign,
+];
+
+/// The first of the allocator's functions of which another than ours is called, and the path of the module that has it, as the loader
+/// has it, copied into `room`; empty = the executable.
+pub(crate) fn shadowing(room: &mut [u8]) -> Option<(Function, &[u8])> {
+    let own = arch::own_dynamic_section();
+    let other = |function: Function| {
+        let (module, _) = Modules::all().first_with(function.name())?;
+        (module.dynamic != own).then_some((function, module.path))
+    };
+    let (function, path) = FAMILY.into_iter().find_map(other)?;
+    Some((function, loader::copy_text(path, room)?))
 }
 
 /// Version of the GNU libc, copied into `room`; `None` with another libc.

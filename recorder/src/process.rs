@@ -71,8 +71,24 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument
         Function::Mtrace => mark(lane, pc, b"mtrace"),
         Function::Muntrace => mark(lane, pc, b"muntrace"),
         // A vforked child leaves in its parent's memory: what it flushes is right, an end or exec would not be.
-        Function::Exit | Function::ExitC | Function::QuickExit if !image.is_ours() => {
+        Function::Exit
+        | Function::ExitC
+        | Function::QuickExit
+        | Function::Abort
+        | Function::AssertFail
+            if !image.is_ours() =>
+        {
             flush::empty_own(image, lane);
+        }
+        // Else its death would be taken for one in the last release.
+        Function::Abort | Function::AssertFail => {
+            let event = Event::of(Op::FAULT, 0, libc::SIGABRT.cast_unsigned().into());
+            let base = modules::base_of(lane, pc);
+            lane.append(Event {
+                base: 0,
+                ..event.with_pc(pc, base)
+            });
+            flush::everything(image, lane);
         }
         _ if !image.is_ours() => {
             // The parent does not see it become a program of its own; the reader is to look for that program's stream.
@@ -157,6 +173,8 @@ entry_pass!(longjmp, Function::Longjmp);
 entry_pass!(_longjmp, Function::LongjmpOld);
 entry_pass!(__longjmp_chk, Function::LongjmpChecked);
 entry_pass!(siglongjmp, Function::Siglongjmp);
+entry_pass!(abort, Function::Abort);
+entry_pass!(__assert_fail, Function::AssertFail);
 entry_pass!(prctl, Function::Prctl);
 entry_pass!(syscall, Function::Syscall);
 entry_pass!(mtrace, Function::Mtrace);

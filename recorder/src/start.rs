@@ -2,6 +2,7 @@
 
 use crate::config::{CONFIG, Config};
 use crate::event::Event;
+use crate::function::Function;
 use crate::image::Image;
 use crate::lane::{self, Lane};
 use crate::output::OUTPUT;
@@ -148,8 +149,15 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
     if let Some(path) = next::allocator_path(buffer) {
         text.entry(b"allocator", path);
     }
-    if let Some(path) = next::shadowing_path(buffer) {
-        text.entry(b"own-malloc", path);
+    match next::shadowing(buffer) {
+        Some((Function::Malloc, path)) => {
+            text.entry(b"own-malloc", path);
+        }
+        Some((function, _)) => {
+            let name = function.name().split(|byte| *byte == 0).next();
+            text.entry(b"own-function", name.unwrap_or_default());
+        }
+        None => {}
     }
     text.entry(b"clock", b"monotonic-coarse");
     text.number_entry(b"clock-resolution", clock::resolution());

@@ -97,6 +97,104 @@ fn nobody_is_blamed_for_releasing_blocks_from_past_the_recorder() {
     }
 }
 
+/// The address of a block that was seen comes again unseen; nothing else tells that there are such blocks.
+#[test]
+fn a_second_release_that_a_libc_lets_pass_is_not_certainly_one() {
+    let scratch = Scratch::new("reuse");
+    let program = program(&scratch, "reuse_past_recorder");
+    for size in ["24", "100", "1000", "20000"] {
+        let trace = scratch.join(&format!("{size}.hwt"));
+        let run = Run::of(traced(&program, &recorder(&scratch), trace.to_str().unwrap()).arg(size));
+        assert_eq!((run.status, run.stdout.as_str()), (0, "1\n"), "{size}");
+        let report = report(&trace);
+        let [error] = list(&report["processes"][0]["errors"]) else {
+            panic!("{size}: {report:#}");
+        };
+        assert_eq!(error["kind"], "double-free");
+        assert_eq!(error["certain"], false, "{size}: {error:#}");
+        assert_eq!(error["doubt"], "unseen-allocations");
+    }
+}
+
+#[test]
+fn an_abort_after_a_release_does_not_make_it_wrong() {
+    let scratch = Scratch::new("abort-past");
+    let program = program(&scratch, "abort_past_recorder");
+    for how in ["abort", "assert"] {
+        let trace = scratch.join(&format!("{how}.hwt"));
+        let mut command = Command::new(heapwire());
+        command.args(["record", "-o"]).arg(&trace).arg("--");
+        let run = Run::of(without_recorder(command).arg(&program).arg(how));
+        assert_eq!(run.status, 134, "{}", run.stderr);
+        let report = report(&trace);
+        let process = &report["processes"][0];
+        assert_eq!(
+            (&process["end"], &process["signal"]),
+            (&"signal".into(), &6.into())
+        );
+        let [error] = list(&process["errors"]) else {
+            panic!("{how}: {report:#}");
+        };
+        assert_eq!(error["kind"], "invalid-free");
+        assert_eq!(error["certain"], false, "{how}: {error:#}");
+    }
+}
+
+/// Blocks that it releases by a function of its own seem to be leaked.
+#[test]
+fn a_program_that_defines_one_function_of_the_allocator_is_told_of() {
+    let scratch = Scratch::new("one-function");
+    for function in ["free", "calloc", "realloc", "posix_memalign"] {
+        let program = scratch.join(function);
+        let define = format!("-DOWN_{function}");
+        compile(&source("one_function.c"), &program, &[&define, "-rdynamic"]);
+        let (status, text) = said(&["doctor"], &program, &scratch);
+        assert_eq!(status, 1, "{text}");
+        let words = format!("defines {function} itself");
+        assert!(prose(&text).contains(&words), "{text}");
+        let trace = scratch.join(&format!("{function}.hwt"));
+        let run = Run::of(&mut traced(
+            &program,
+            &recorder(&scratch),
+            trace.to_str().unwrap(),
+        ));
+        assert_eq!((run.status, run.stdout.as_str()), (0, "done\n"));
+        let report = report(&trace);
+        assert_eq!(
+            warned(&report, "own-functions"),
+            1,
+            "{}",
+            report["warnings"]
+        );
+        assert!(report["warnings"].to_string().contains(&words));
+        assert_eq!(warned(&report, "no-records"), 0);
+    }
+}
+
+/// Its run-time library ends the program where it does not come first, so it is run without the recorder.
+#[test]
+fn a_program_with_a_sanitizer_is_told_of_and_runs() {
+    let scratch = Scratch::new("sanitizer");
+    for (flag, name) in [
+        ("-fsanitize=address", "AddressSanitizer"),
+        ("-fsanitize=thread", "ThreadSanitizer"),
+    ] {
+        let program = scratch.join(name);
+        compile(&source("plain.c"), &program, &[flag]);
+        let why = format!("is built with {name}");
+        let (status, text) = said(&["doctor"], &program, &scratch);
+        assert_eq!(status, 1, "{text}");
+        assert!(prose(&text).contains(&why), "{text}");
+        for verb in ["record", "run"] {
+            let (status, text) = said(&[verb], &program, &scratch);
+            assert_eq!(status, 0, "{text}");
+            assert!(text.starts_with("plain\n"), "{text}");
+            assert!(prose(&text).contains(&why), "{text}");
+            assert!(!prose(&text).contains("no leaks"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn an_allocators_own_calls_are_not_the_programs() {
     let scratch = Scratch::new("naming");

@@ -212,3 +212,25 @@ fn what_a_plug_in_makes_has_its_line() {
         assert_eq!(leak["stack"][0]["line"], marked as u64 + 1, "{plugin}");
     }
 }
+
+/// The kernel shows the end of a line in a path by its number.
+#[test]
+fn a_program_in_a_folder_with_an_odd_name_has_its_lines() {
+    let scratch = Scratch::new("odd-name");
+    let folder = scratch.join("a\nb c\\d");
+    fs::create_dir(&folder).unwrap();
+    let program = folder.join("plain");
+    compile(&source("plain.c"), &program, &[]);
+    let trace = scratch.join("t.hwt");
+    let run = Run::of(&mut traced(
+        &program,
+        &recorder(&scratch),
+        trace.to_str().unwrap(),
+    ));
+    assert_eq!((run.status, run.stdout.as_str()), (0, "plain\n"));
+    let report = report(&trace);
+    let leaks = list(&report["processes"][0]["leaks"]).iter();
+    let own = leaks.filter(|leak| leak["stack"][0]["module"] == program.to_str().unwrap());
+    let functions: Vec<_> = own.map(|leak| &leak["stack"][0]["function"]).collect();
+    assert_eq!(functions, ["main"], "{:#}", report["processes"][0]["leaks"]);
+}

@@ -52,7 +52,7 @@ pub(crate) fn diagnose(command: &[OsString]) -> Diagnosis {
 fn look(path: &Path, diagnosis: &mut Diagnosis) {
     let Looked {
         obstacle,
-        own_malloc,
+        own,
         has_lines,
         name,
     } = program::look_at(path);
@@ -67,9 +67,9 @@ fn look(path: &Path, diagnosis: &mut Diagnosis) {
         Some(obstacle) => diagnosis.hindrance(format!("{runs} {obstacle}")),
         None => diagnosis.fine(format!("{runs} loads the recorder")),
     }
-    if own_malloc {
+    if let Some(function) = own {
         diagnosis.hindrance(format!(
-            "{runs} defines malloc itself: its own calls do not pass through the recorder"
+            "{runs} defines {function} itself: its own calls do not pass through the recorder"
         ));
     }
     if has_lines {

@@ -104,8 +104,9 @@ pub(crate) fn record(
     output.start()?;
     let mut program = Command::new(name);
     program.args(&command[1..]);
-    // One for another machine would only draw a complaint of the dynamic linker.
-    if looked.obstacle != Some(program::Obstacle::Machine) {
+    // One for another machine would only draw a complaint of the dynamic linker, and a sanitizer would end the program.
+    use program::Obstacle::{Machine, Sanitizer};
+    if !matches!(looked.obstacle, Some(Machine | Sanitizer(_))) {
         program.envs(environment(&library, output, options));
     }
     let (clock, begun) = (Instant::now(), SystemTime::now());

@@ -24,8 +24,8 @@ const FIRST_LINE: u64 = 256;
 pub(crate) struct Looked {
     /// Why nothing will be recorded, if that is certain.
     pub(crate) obstacle: Option<Obstacle>,
-    /// Whether it has a `malloc` of its own, which keeps calls from the recorder.
-    pub(crate) own_malloc: bool,
+    /// The first of the allocator's functions that it defines itself, which keeps calls from the recorder.
+    pub(crate) own: Option<&'static str>,
     /// Whether it has debug information inside.
     pub(crate) has_lines: bool,
     /// Name of the file that will run: that of a script's interpreter.
@@ -41,6 +41,8 @@ pub(crate) enum Obstacle {
     Privileged(&'static str),
     /// For another machine than the recorder.
     Machine,
+    /// Its run-time library must be loaded before all others.
+    Sanitizer(&'static str),
 }
 
 impl fmt::Display for Obstacle {
@@ -49,6 +51,10 @@ impl fmt::Display for Obstacle {
             Self::Static => f.write_str("is statically linked (no PT_INTERP)"),
             Self::Privileged(how) => write!(f, "{how}, so the dynamic linker ignores preloads"),
             Self::Machine => f.write_str("is not for the machine of the recorder"),
+            Self::Sanitizer(name) => write!(
+                f,
+                "is built with {name}, whose run-time library does not start behind a preload"
+            ),
         }
     }
 }
@@ -152,11 +158,19 @@ where
     } else if !fits(header.e_machine(endian), header.is_type_64()) {
         Some(Obstacle::Machine)
     } else {
-        None
+        first_symbol(
+            &SANITIZERS.map(|(start, _)| (start, false)),
+            header,
+            endian,
+            data,
+        )
+        .and_then(|at| SANITIZERS.get(at))
+        .map(|(_, name)| Obstacle::Sanitizer(name))
     };
     Some(Looked {
         obstacle,
-        own_malloc: defines_malloc(header, endian, data),
+        own: first_symbol(&FUNCTIONS.map(|name| (name, true)), header, endian, data)
+            .and_then(|at| FUNCTIONS.get(at).copied()),
         has_lines: has_debug_information(header, endian, data),
         name: None,
     })
@@ -167,22 +181,53 @@ fn fits(machine: elf::Machine, is_64: bool) -> bool {
     cfg!(target_arch = "x86_64") && machine == elf::EM_X86_64 && is_64
 }
 
-fn defines_malloc<'data, H, R>(header: &'data H, endian: Endianness, data: R) -> bool
+/// What a program that has an allocator of its own may define of it.
+const FUNCTIONS: [&str; 7] = [
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+];
+
+/// What a program that is built with a sanitizer calls at its start.
+const SANITIZERS: [(&str, &str); 3] = [
+    ("__asan_init", "AddressSanitizer"),
+    ("__hwasan_init", "HWAddressSanitizer"),
+    ("__tsan_init", "ThreadSanitizer"),
+];
+
+/// Index of the first of `wanted`, names and whether they must be defined, that is among the symbols.
+fn first_symbol<'data, H, R>(
+    wanted: &[(&str, bool)],
+    header: &'data H,
+    endian: Endianness,
+    data: R,
+) -> Option<usize>
 where
     H: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
 {
-    let Ok(sections) = header.sections(endian, data) else {
-        return false;
-    };
-    [elf::SHT_DYNSYM, elf::SHT_SYMTAB].into_iter().any(|kind| {
-        sections.symbols(endian, data, kind).is_ok_and(|symbols| {
-            symbols.iter().any(|symbol| {
-                symbol.st_shndx(endian) != elf::SHN_UNDEF
-                    && symbol.name(endian, symbols.strings()) == Ok(b"malloc".as_slice())
+    let sections = header.sections(endian, data).ok()?;
+    let tables = [elf::SHT_DYNSYM, elf::SHT_SYMTAB]
+        .into_iter()
+        .filter_map(|kind| sections.symbols(endian, data, kind).ok());
+    let found = tables.flat_map(|symbols| {
+        symbols
+            .iter()
+            .filter_map(|symbol| {
+                let name = symbol.name(endian, symbols.strings()).ok()?;
+                let is_defined =
+                    symbol.st_shndx(endian) != elf::SHN_UNDEF && symbol.st_bind() != elf::STB_LOCAL;
+                wanted
+                    .iter()
+                    .position(|(it, must_be)| it.as_bytes() == name && (is_defined || !must_be))
             })
-        })
-    })
+            .collect::<Vec<_>>()
+    });
+    found.min()
 }
 
 fn has_debug_information<'data, H, R>(header: &'data H, endian: Endianness, data: R) -> bool
@@ -220,7 +265,7 @@ mod tests {
         for path in [std::env::current_exe().unwrap(), "/etc/passwd".into()] {
             let looked = look_at(&path);
             assert_eq!(looked.obstacle, None);
-            assert!(!looked.own_malloc);
+            assert_eq!(looked.own, None);
             assert_eq!(looked.name.as_deref(), path.file_name());
         }
     }

@@ -30,7 +30,14 @@ impl Events {
             Op::STACK_NODE => self.code.add_stack_node(record, sites),
             Op::FORK => self.forked.push(record.ptr),
             Op::EXEC => self.ending.is_exec = true,
-            Op::FAULT => self.ending.fault = Some(record.size & 0xFFFF_FFFF),
+            Op::FAULT => {
+                const ABORT: u64 = 6;
+                self.ending.fault = Some(record.size & 0xFFFF_FFFF);
+                if record.size == ABORT {
+                    // Without the code that it has where the libc finds something wrong: the program's own decision.
+                    self.threads.went_on(event.tid, event.number);
+                }
+            }
             Op::END => {
                 let status = (record.size != u64::MAX).then_some(record.size);
                 self.ending.end = Some(status.or(self.ending.end.flatten()));

@@ -149,6 +149,13 @@ impl Threads {
         self.get(tid).last_call = number;
     }
 
+    /// Takes note that a thread did something else after its last call.
+    pub(super) fn went_on(&mut self, tid: u32, number: u64) {
+        if let Some(index) = self.by_tid.get(&tid) {
+            self.threads[*index].last_call = number;
+        }
+    }
+
     /// Number of the last call of a thread.
     pub(super) fn last_call(&self, tid: u32) -> Option<u64> {
         let index = self.by_tid.get(&tid)?;

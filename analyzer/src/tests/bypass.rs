@@ -126,6 +126,19 @@ fn one_such_block_casts_doubt_on_what_others_would_explain() {
 }
 
 #[test]
+fn an_abort_of_the_programs_own_is_no_death_in_the_release_before() {
+    let end = |code: u64| {
+        let mut made = made();
+        made.malloc(A, 8, 0x10).free(STRANGER, 0x20);
+        made.push(0xF5, 0, [0, 6 | code << 32, 0x30, 0]);
+        errors(&dead(&made, 6))
+    };
+    assert_eq!(end(0), [(FaultKind::InvalidFree, UNSURE)]);
+    let of_libc = 0xFFFF_FFFA; // SI_TKILL
+    assert_eq!(end(of_libc), [(FaultKind::InvalidFree, None)]);
+}
+
+#[test]
 fn a_stranger_can_be_resized() {
     let mut made = made();
     made.realloc(STRANGER, Some(B), 64, 0x20)

@@ -112,16 +112,15 @@ fn gap(report: &Report, ended: &Ended) -> String {
 
 /// Why nothing was recorded, as far as that is known.
 fn reason(looked: &Looked, loaded: bool) -> String {
-    let why = match (&looked.obstacle, looked.own_malloc, loaded) {
+    let why = match (&looked.obstacle, looked.own, loaded) {
         (Some(obstacle), _, _) => format!("the program {obstacle}"),
-        (None, true, _) => {
-            "no allocation passed through the recorder: the program defines malloc itself"
-                .to_owned()
-        }
-        (None, false, true) => {
+        (None, Some(function), _) => format!(
+            "no allocation passed through the recorder: the program defines {function} itself"
+        ),
+        (None, None, true) => {
             "the recorder was loaded, but no allocation passed through it".to_owned()
         }
-        (None, false, false) => {
+        (None, None, false) => {
             "the recorder did not start: it was not loaded, or could not write its trace".to_owned()
         }
     };

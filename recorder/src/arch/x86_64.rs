@@ -312,15 +312,26 @@ macro_rules! entry_forward {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                "mov r10, qword ptr [rsp]",
-                "mov r11, rsp",
-                "mov eax, {index}",
-                "jmp {forward}",
+                "mov al, {index}",
+                "jmp {forward_entry}",
                 index = const $function as usize,
-                forward = sym $crate::arch::forward,
+                forward_entry = sym $crate::arch::forward_entry,
             )
         }
     };
+}
+
+/// Goes on for `entry_forward`, with the function's index in al.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn forward_entry() {
+    core::arch::naked_asm!(
+        "movzx eax, al",
+        "mov r10, qword ptr [rsp]",
+        "mov r11, rsp",
+        "jmp {forward}",
+        forward = sym forward,
+    )
 }
 
 /// Entry of a hook for which `$hook` does all, unless it gives 0 or `$when` is 0: then as `entry_forward`.
@@ -359,16 +370,14 @@ macro_rules! entry_direct {
                 "je 2f",
                 $then,
                 "2:",
-                "mov r10, qword ptr [rsp]",
-                "mov r11, rsp",
-                "mov eax, {index}",
-                "jmp {forward}",
+                "mov al, {index}",
+                "jmp {forward_entry}",
                 ".cfi_endproc",
                 when = sym $when,
                 flags = const ($flags) as u32,
                 hook = sym $hook,
                 index = const $function as usize,
-                forward = sym $crate::arch::forward,
+                forward_entry = sym $crate::arch::forward_entry,
             )
         }
     };
@@ -383,7 +392,7 @@ macro_rules! entry_pass {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                "mov r11d, {index}",
+                "mov r11b, {index}",
                 "jmp {pass}",
                 index = const $function as usize,
                 pass = sym $crate::arch::pass,
@@ -481,16 +490,16 @@ pub(crate) unsafe extern "C" fn forward() {
         ".cfi_offset rbp, -16",
         "mov rbp, rsp",
         ".cfi_def_cfa_register rbp",
-        "sub rsp, 160",
-        "mov qword ptr [rsp], rdi",
-        "mov qword ptr [rsp + 8], rsi",
-        "mov qword ptr [rsp + 16], rdx",
-        "mov qword ptr [rsp + 24], rcx",
-        "mov qword ptr [rsp + 32], r8",
-        "mov qword ptr [rsp + 40], r9",
-        "mov qword ptr [rsp + 48], rax",
-        "mov qword ptr [rsp + 56], r10",
-        "mov qword ptr [rsp + 64], r11",
+        "sub rsp, 88",
+        "push r11",
+        "push r10",
+        "push rax",
+        "push r9",
+        "push r8",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
         "mov rdi, rsp",
         "call {enter}",
         "mov r10, rax",
@@ -539,7 +548,7 @@ pub(crate) const fn first_four([.., d, c, b, a]: Saved) -> [usize; 4] {
     [a, b, c, d]
 }
 
-/// Calls `process::before` with the index in r11d and the place of the arguments, and jumps to the function it names with all
+/// Calls `process::before` with the index in r11b and the place of the arguments, and jumps to the function it names with all
 /// arguments as they were. Nothing of ours is on the stack then.
 #[cfg(not(any(loom, test)))]
 #[unsafe(naked)]
@@ -553,7 +562,7 @@ pub(crate) unsafe extern "C" fn pass() {
         "push r9",
         "push rax",
         "mov rdx, rsp",
-        "mov edi, r11d",
+        "movzx edi, r11b",
         "mov rsi, qword ptr [rsp + 56]",
         "call {before}",
         "mov r11, rax",

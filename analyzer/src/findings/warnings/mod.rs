@@ -19,6 +19,7 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     of_condition(trace, &mut warnings);
     of_versions(&trace.condition, images, &mut warnings);
     of_beginnings(images, &mut warnings);
+    of_own_functions(images, &mut warnings);
     of_blocks(images, &mut warnings);
     of_ends(images, &mut warnings);
     of_unseen(images, &mut warnings);
@@ -207,6 +208,21 @@ fn of_beginnings(images: &[Image], warnings: &mut Vec<Warning>) {
             processes(&orphans)
         ),
     );
+}
+
+/// Functions of the allocator that a process image has itself, though its `malloc` is the recorder's.
+fn of_own_functions(images: &[Image], warnings: &mut Vec<Warning>) {
+    let declared = images.iter().filter_map(|it| it.declaration.as_ref());
+    for function in declared.filter_map(|it| it.own_function.as_deref()) {
+        add(
+            warnings,
+            "own-functions",
+            1,
+            format!(
+                "The program, or a library before the recorder, defines {function} itself: calls of it that do not go on to the next {function} are not seen, and what they release seems to be leaked.",
+            ),
+        );
+    }
 }
 
 fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
