@@ -63,6 +63,8 @@ struct Moment {
     /// Once its threads are at work, rather than while it starts.
     at_work: bool,
     pause: Duration,
+    /// `HEAPWIRE_PACK`.
+    packs: &'static str,
 }
 
 /// Kills the program at a moment, and holds the trace against what its threads had said.
@@ -72,6 +74,7 @@ fn kill_once(program: &Path, library: &Path, folder: &Path, when: Moment, is_rep
     fs::write(&shared, [0; 4096]).unwrap();
     let child = traced(program, library, trace.to_str().unwrap())
         .arg(&shared)
+        .env("HEAPWIRE_PACK", when.packs)
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
@@ -130,6 +133,7 @@ fn kill_often(folder: &Path, scratch: &Scratch) {
         let when = Moment {
             at_work: round % 10 != 0,
             pause: Duration::from_micros((random >> 40) % 3_000),
+            packs: if round % 2 == 0 { "1" } else { "0" },
         };
         kill_once(&program, &library, folder, when, round % 20 < 2);
     }

@@ -136,23 +136,29 @@ fn a_limit_of_the_file_size_changes_nothing_and_is_told() {
 
 #[test]
 fn a_pipe_keeps_all_and_frames_stay_whole() {
-    let setup = Setup::new("pipe");
-    let run = setup.shell(
-        "{ HEAPWIRE_OUT=fd:3 $HW 100000 3>&1 >&4 | cat >t.hwt; } 4>&1",
-        &[],
-    );
-    assert_eq!(run.stdout, SAID, "{}", run.stderr);
-    let (report, process) = process(&setup.scratch.join("t.hwt"));
-    assert_eq!(report["trace"]["complete"], true, "{report:#}");
-    assert_eq!(number(&process["totals"]["releases"]), 100_000);
-    let raw = Raw::read(&setup.scratch.join("t.hwt"));
-    assert_eq!(raw.torn, 0);
-    let overhead = raw.overhead();
-    assert!(
-        overhead <= 0.022,
-        "frames on a pipe cost {:.2} %",
-        overhead * 100.0
-    );
+    for pack in ["0", "1"] {
+        let setup = Setup::new(&format!("pipe-{pack}"));
+        let run = setup.shell(
+            "{ HEAPWIRE_OUT=fd:3 $HW 100000 3>&1 >&4 | cat >t.hwt; } 4>&1",
+            &[("HEAPWIRE_PACK", pack)],
+        );
+        assert_eq!(run.stdout, SAID, "{}", run.stderr);
+        let (report, process) = process(&setup.scratch.join("t.hwt"));
+        assert_eq!(report["trace"]["complete"], true, "{report:#}");
+        assert_eq!(number(&process["totals"]["releases"]), 100_000);
+        let raw = Raw::read(&setup.scratch.join("t.hwt"));
+        assert_eq!(raw.torn, 0);
+        if pack == "1" {
+            assert_eq!(raw.slot_bytes, 0, "all frames are packed");
+            continue;
+        }
+        let overhead = raw.overhead();
+        assert!(
+            overhead <= 0.022,
+            "frames on a pipe cost {:.2} %",
+            overhead * 100.0
+        );
+    }
 }
 
 /// On a pipe the last records would die with the process; SIGKILL and what terminates from outside cost a frame.
@@ -201,10 +207,11 @@ fn a_pipe_loses_nothing_to_faults_and_a_frame_to_kills() {
 }
 
 #[test]
-fn a_file_has_forty_bytes_a_record() {
+fn a_file_that_is_not_packed_has_forty_bytes_a_record() {
     let setup = Setup::new("overhead");
     let trace = setup.scratch.join("t.hwt");
-    setup.run(trace.to_str().unwrap(), "200000");
+    let run = setup.shell("HEAPWIRE_OUT=t.hwt $HW 200000", &[("HEAPWIRE_PACK", "0")]);
+    assert_eq!(run.stdout, SAID, "{}", run.stderr);
     let raw = Raw::read(&trace);
     let overhead = raw.overhead();
     assert!(

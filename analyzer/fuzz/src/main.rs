@@ -9,6 +9,7 @@ use heapwire_fuzz::{
     Place, open_log, open_trace, programs, read_frames, read_name, read_records, replay,
     resolve_with, seeds,
 };
+use heapwire_tests::packed::twin;
 use std::env;
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,15 @@ fn main() {
     }
 }
 
+/// The trace, or what it is with its whole frames packed.
+fn sometimes_packed(trace: Vec<u8>, random: &mut Random) -> Vec<u8> {
+    if random.below(2) == 0 {
+        twin(&trace)
+    } else {
+        trace
+    }
+}
+
 /// All targets by name.
 fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
     let traces = seeds::traces();
@@ -86,7 +96,7 @@ fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
                 let mut bytes = records(random);
                 mutate::fields(&mut bytes, random);
                 mutate::repair(&mut bytes);
-                read_records(&bytes, place);
+                read_records(&sometimes_packed(bytes, random), place);
             }),
         ),
         (
@@ -106,6 +116,7 @@ fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
                     _ => {
                         mutate::fields(&mut bytes, random);
                         mutate::repair(&mut bytes);
+                        bytes = sometimes_packed(bytes, random);
                     }
                 }
                 open_trace(&bytes, place);

@@ -1,12 +1,15 @@
 //! What is damaged: small traces with everything in them, logs and names.
 
 use crate::mutate::Random;
+use heapwire_tests::packed::twin;
 use heapwire_tests::trace::{BASE, Record, Writer};
 
-/// Small traces that are whole.
+/// Small traces that are whole, with plain frames and with packed ones.
 #[must_use]
 pub fn traces() -> Vec<Vec<u8>> {
-    vec![faults(), fork(), control(), lanes()]
+    let plain = [faults(), fork(), control(), lanes()];
+    let packed = plain.each_ref().map(|trace| twin(trace));
+    plain.into_iter().chain(packed).collect()
 }
 
 /// A sound trace of calls that no program makes: at a few addresses, of a few threads, in any order, and with gaps.

@@ -83,7 +83,7 @@ fn round(tools: &Tools, program: &Path, threads: usize, row: Row) -> f64 {
         Row::Counter | Row::Write => Tool::Nothing,
     };
     let pairs = match tool {
-        Tool::Nothing | Tool::File | Tool::Null | Tool::LeakSanitizer => PAIRS,
+        Tool::Nothing | Tool::File | Tool::Plain | Tool::Null | Tool::LeakSanitizer => PAIRS,
         Tool::Mtrace | Tool::HeaptrackRecorder | Tool::Heaptrack => FEW_PAIRS,
     };
     let mut command: Command = tools.command(tool, program, true);

@@ -15,6 +15,8 @@ const HEAPTRACK: &str = "/usr/lib/heaptrack/libheaptrack_preload.so";
 pub(crate) enum Tool {
     Nothing,
     File,
+    /// A file, with records as they are.
+    Plain,
     Null,
     Mtrace,
     /// heaptrack's recorder alone.
@@ -54,7 +56,13 @@ impl Tools {
 
     /// Those that are there, the program alone first.
     pub(crate) fn all(&self) -> Vec<Tool> {
-        let mut tools = vec![Tool::Nothing, Tool::File, Tool::Null, Tool::Mtrace];
+        let mut tools = vec![
+            Tool::Nothing,
+            Tool::File,
+            Tool::Plain,
+            Tool::Null,
+            Tool::Mtrace,
+        ];
         if Path::new(HEAPTRACK).exists() {
             tools.extend([Tool::HeaptrackRecorder, Tool::Heaptrack]);
         }
@@ -78,11 +86,14 @@ impl Tools {
         };
         match tool {
             Tool::Nothing | Tool::Heaptrack => {}
-            Tool::File | Tool::Null => {
+            Tool::File | Tool::Plain | Tool::Null => {
                 preload(&mut command, &self.recorder);
                 let null = Path::new("/dev/null");
-                let out = if tool == Tool::File { &self.out } else { null };
+                let out = if tool == Tool::Null { null } else { &self.out };
                 command.env("HEAPWIRE_OUT", out);
+                if tool == Tool::Plain {
+                    command.env("HEAPWIRE_PACK", "0");
+                }
             }
             Tool::Mtrace => {
                 let with_start = format!("{MTRACE}:{}", self.start_mtrace.display());
@@ -114,6 +125,7 @@ impl Tool {
         match self {
             Self::Nothing => "alone",
             Self::File => "heapwire to a file",
+            Self::Plain => "heapwire to a file, not packed",
             Self::Null => "heapwire to /dev/null",
             Self::Mtrace => "mtrace",
             Self::HeaptrackRecorder => "heaptrack's recorder",
