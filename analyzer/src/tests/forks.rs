@@ -114,7 +114,7 @@ fn a_double_free_may_have_its_first_release_in_the_parent() {
     child
         .free(A, 0x30)
         .free(0x7008, 0x31)
-        .push(0xF5, 0, [0, 6, 0, 0]); // it dies there
+        .push(0xF5, 0, [0, 6 | 0xFFFF_FFFA << 32, 0, 0]); // the libc ends it there
     let report = report([parent.bytes(), child.bytes()]);
     let errors = &report.processes[1].errors;
     let kinds: Vec<_> = errors.iter().map(|it| (it.kind, it.certain)).collect();

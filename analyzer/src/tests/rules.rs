@@ -148,7 +148,7 @@ fn a_release_inside_a_block_or_of_nothing_is_invalid() {
     made.malloc(A, 11171, 0x10).free(A + 32, 0x20);
     made.heap(REALLOC_OLD, 0, A + 16, 1, 0x40)
         .free(0x5555_0000, 0x30)
-        .push(0xF5, 0, [0, 6, 0, 0]); // it dies there
+        .push(0xF5, 0, [0, 6 | 0xFFFF_FFFA << 32, 0, 0]); // the libc ends it there
     let report = made.report();
     let errors = &only(&report).errors;
     assert!(
