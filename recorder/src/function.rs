@@ -203,6 +203,9 @@ functions! {
     Signal "signal" Disposition;
     SignalSysv "__sysv_signal" Disposition;
     SignalBsd "bsd_signal" Disposition;
+    SignalOld "ssignal" Disposition;
+    SignalPlainSysv "sysv_signal" Disposition;
+    Sigset "sigset" Disposition;
     Exit "_exit" Own;
     ExitC "_Exit" Own;
     QuickExit "quick_exit" Own;

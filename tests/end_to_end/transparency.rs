@@ -101,6 +101,41 @@ fn dispositions_masks_and_limits_are_untouched() {
     assert_eq!(traced, plain);
 }
 
+/// Whichever way it asks, a program sees its own dispositions.
+#[test]
+fn dispositions_are_the_programs_own_by_every_function() {
+    let scratch = Scratch::new("dispositions");
+    let library = recorder(&scratch);
+    let program = c_program(&scratch, "dispositions", DISPOSITIONS, &[]);
+    for out in [scratch.join("t.hwt"), "/dev/null".into()] {
+        let (plain, traced) = twice(&mut || Command::new(&program), &library, &out);
+        assert!(plain.stdout.contains("sigset 7 0 1"), "{plain:?}");
+        assert_eq!(traced, plain);
+    }
+}
+
+const DISPOSITIONS: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+typedef void (*handler)(int);
+static struct { const char *name; handler (*set)(int, handler); } ways[] = {
+    { "signal", signal }, { "ssignal", ssignal }, { "sysv", sysv_signal }, { "sigset", sigset },
+};
+static int shown(handler it) { return it == SIG_DFL ? 0 : it == SIG_IGN ? 1 : 2; }
+int main(void) {
+    int signals[] = { SIGBUS, SIGSEGV, SIGABRT, SIGILL, SIGFPE, SIGUSR1 };
+    free(malloc(20));
+    for (int way = 0; way < 4; way++)
+        for (int i = 0; i < 6; i++) {
+            int first = shown(ways[way].set(signals[i], SIG_IGN)), second = shown(ways[way].set(signals[i], SIG_DFL));
+            printf("%s %d %d %d\n", ways[way].name, signals[i], first, second);
+        }
+    return 0;
+}
+"#;
+
 const SIGNALS: &str = r#"
 #include <pthread.h>
 #include <signal.h>
