@@ -83,7 +83,7 @@ macro_rules! functions {
     ($($variant:ident $text:literal $role:expr;)*) => {
         /// A function that we stand in for or call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
+        #[repr(u8)]
         pub(crate) enum Function { $($variant,)* }
 
         /// How many there are.

@@ -49,7 +49,7 @@ pub(crate) struct Output {
 
 pub(crate) static OUTPUT: Output = Output {
     kind: AtomicU32::new(0),
-    fd: AtomicI32::new(-1),
+    fd: AtomicI32::new(0), // of no device, so it is not ours
     device: Wide::zero(),
     inode: Wide::zero(),
 };

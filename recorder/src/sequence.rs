@@ -22,8 +22,8 @@ mod whole {
     #[repr(align(128))]
     struct Counter(AtomicU64);
 
-    /// The next number. Numbers start at 1.
-    static NEXT: Counter = Counter(AtomicU64::new(1));
+    /// How many numbers are taken; they start at 1. Zero at first, so that it takes no room in the file.
+    static TAKEN: Counter = Counter(AtomicU64::new(0));
 
     /// Address of the libc's word that is not 0 while the process has one thread; 0 = it has none.
     static IS_SINGLE: AtomicUsize = AtomicUsize::new(0);
@@ -48,22 +48,23 @@ mod whole {
     pub(crate) fn take(count: u64) -> u64 {
         if is_single() {
             // Half of what a record costs is the bus lock, and there is nobody to be locked out.
-            return match count {
-                1 => arch::fetch_add_one_local(&NEXT.0),
-                _ => arch::fetch_add_local(&NEXT.0, count),
+            let taken = match count {
+                1 => arch::fetch_add_one_local(&TAKEN.0),
+                _ => arch::fetch_add_local(&TAKEN.0, count),
             };
+            return taken.wrapping_add(1);
         }
-        NEXT.0.fetch_add(count, Release)
+        TAKEN.0.fetch_add(count, Release).wrapping_add(1)
     }
 
     /// The next number that nobody has taken.
     pub(crate) fn so_far() -> u64 {
-        NEXT.0.load(Acquire)
+        TAKEN.0.load(Acquire).wrapping_add(1)
     }
 
     /// The same, where only its size matters.
     pub(crate) fn roughly() -> u64 {
-        NEXT.0.load(Relaxed)
+        TAKEN.0.load(Relaxed).wrapping_add(1)
     }
 }
 

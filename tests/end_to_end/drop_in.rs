@@ -155,6 +155,25 @@ fn arguments_follow_the_scripts_rules() {
     }
 }
 
+#[test]
+fn packed_logs_and_standard_input_are_read_as_well() {
+    let scratch = Scratch::new("drop_in_packed");
+    let log = "+ 0x10 0x1\n- 0x20\n";
+    let file = scratch.write("log", log);
+    let expected = on(&["mtrace"], &file);
+    let packed = scratch.join("log.gz");
+    let mut gzip = Command::new("gzip");
+    let packs = gzip
+        .arg("-c")
+        .arg(&file)
+        .stdout(std::fs::File::create(&packed).unwrap());
+    assert!(packs.status().unwrap().success());
+    assert_eq!(on(&["mtrace"], &packed), expected);
+    // Alone, `-` is an option that nobody knows, as with the script; behind a program it is standard input.
+    let run = Run::with_input(command().args(["mtrace", "/none", "-"]), log.into());
+    assert_eq!((run.status, run.stdout), (expected.status, expected.stdout));
+}
+
 /// Numbers that look random and are the same each time.
 struct Dice(u64);
 

@@ -302,6 +302,40 @@ c0de02c0 0x20
 }
 
 #[test]
+fn what_a_recorder_says_is_lost_counts_as_lost() {
+    let scratch = Scratch::new("log_lost");
+    let log = "= Start\n+ 0x1000 0x10\n= Lost 7\n[7] = Lost 2\n- 0x1000\n- 0x1000\n= End\n";
+    let file = scratch.write("log", log);
+    let report = report(&file);
+    assert_eq!(number(&report["trace"]["lost_records"]), 9);
+    assert_eq!(number(&report["trace"]["foreign_bytes"]), 0);
+    assert_eq!(report["trace"]["complete"], false);
+    assert_eq!(errors(only(&report)), [("double-free", 6, true)]);
+    let text = on(&["report"], &file);
+    assert!(!prose(&text.stdout).contains("no leaks"), "{}", text.stdout);
+    // The script takes it for nothing.
+    assert!(
+        on(&["mtrace"], &file)
+            .stdout
+            .contains("Free 6 was never alloc'd")
+    );
+    let cut = reported("+ 0x1000 0x10\n= Lost 7");
+    assert_eq!(warned(&cut, "cut-line"), 1);
+}
+
+#[test]
+fn lines_of_a_child_that_name_it_are_not_its_parents() {
+    let log =
+        "= Start\n+ 0x1000 0x1\n[8] = Start\n[8] - 0x1000\n[8] + 0x2000 0x4\n+ 0x2000 0x2\n= End\n";
+    let report = reported(log);
+    assert_eq!(live(&report), [(2, 3), (1, 4)]);
+    assert_eq!(
+        warned(&report, "late-releases") + warned(&report, "unseen-releases"),
+        0
+    );
+}
+
+#[test]
 fn a_last_line_without_end_is_left_out_if_it_can_be_cut() {
     let log = |last: &str| reported(format!("@ [0x1] + 0x55d0c0de02a0 0x10\n@ [0x1] {last}"));
     for last in [

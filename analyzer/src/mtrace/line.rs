@@ -4,7 +4,8 @@
 //! before one (a time, a pid, an indent, output of the program) is not of our making and can be anything.
 
 use super::caller;
-use nom::combinator::map_opt;
+use nom::character::complete::u64;
+use nom::combinator::{all_consuming, map_opt};
 use nom::number::complete::u8 as byte;
 use nom::sequence::preceded;
 use nom::{IResult, Parser};
@@ -16,6 +17,8 @@ pub(crate) enum Line<'l> {
     Start,
     /// `= End`
     End,
+    /// `= Lost N`: the recorder could not write the lines of so many calls.
+    Lost(u64),
     Record(Entry<'l>),
     /// Nothing but blanks.
     Blank,
@@ -103,6 +106,9 @@ impl<'l> Read<'l> {
                 };
             }
         }
+        if let Some(count) = lost(line) {
+            return Self::whole(Line::Lost(count));
+        }
         let signs = (0..line.len()).rev().filter(|at| is_sign(line, *at));
         for at in signs {
             if let Ok((_, mut entry)) = record(&line[at..]) {
@@ -122,6 +128,13 @@ impl<'l> Read<'l> {
             Line::Foreign
         })
     }
+}
+
+/// `= Lost N`, behind whatever else.
+fn lost(line: &[u8]) -> Option<u64> {
+    let at = memchr::memmem::rfind(line, b"= Lost ")?;
+    let parsed: IResult<&[u8], u64> = all_consuming(u64).parse(&line[at + 7..]);
+    parsed.ok().map(|(_, count)| count)
 }
 
 /// `@ CALLER] SIGN ADDRESS [SIZE]` and nothing else.

@@ -12,6 +12,8 @@ use crate::sites::Module;
 use heapwire_format::{Op, Record};
 use std::collections::VecDeque;
 
+/// Most calls that one line can say were lost.
+const MOST_LOST: u64 = 1 << 32;
 /// Records between the two halves of a realloc.
 const MOST_BETWEEN: usize = 64;
 
@@ -392,6 +394,10 @@ impl<'l> Lines<'l> {
                 line: self.line,
             }),
             Line::Blank => None,
+            Line::Lost(count) => {
+                self.damaged += count.min(MOST_LOST);
+                None
+            }
             Line::Damaged => {
                 self.note_damage(length);
                 None
@@ -421,6 +427,7 @@ impl<'l> Lines<'l> {
     fn can_end_the_log(&self, line: &[u8], read: &Read<'_>) -> bool {
         match read.line {
             Line::Start | Line::End | Line::Blank => true,
+            Line::Lost(_) => false, // digits may be missing
             Line::Foreign => !line.starts_with(b"@") && !line.starts_with(b"="),
             Line::Record(entry) => {
                 let digits = |address: u64| address.leading_zeros() / 4;

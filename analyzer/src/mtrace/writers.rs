@@ -14,6 +14,13 @@ impl<'l> Writer<'l> {
     /// The writers of a log, if there are several that began sessions; else none.
     pub(super) fn several(log: &'l [u8]) -> Vec<Self> {
         let mut writers: Vec<Self> = Vec::new();
+        if log.starts_with(b"= Start") || memmem::find(log, b"\n= Start").is_some() {
+            // The recorder puts the pids of children before their lines, not that of their parent.
+            writers.push(Self {
+                stamp: b"",
+                is_first: true,
+            });
+        }
         for mark in memmem::find_iter(log, b"] = Start") {
             let begin = memchr::memrchr(b'\n', &log[..mark]).map_or(0, |end| end + 1);
             if let Some(stamp) = stamp(&log[begin..])
@@ -64,5 +71,12 @@ mod tests {
         assert!(!one.wrote(b"[8] - 0x10") && other.wrote(b"[8] - 0x10"));
         assert!(one.wrote(b"= End") && !other.wrote(b"= End"));
         assert!(Writer::several(b"[7] = Start\n[8] + 0x10 0x1\n[0x7] = Start\n").is_empty());
+        let writers = Writer::several(b"= Start\n[8] = Start\n+ 0x10 0x1\n");
+        let [parent, child] = writers[..] else {
+            panic!("{writers:?}");
+        };
+        assert!(parent.wrote(b"+ 0x10 0x1") && !child.wrote(b"+ 0x10 0x1"));
+        assert!(!parent.wrote(b"[8] - 0x10") && child.wrote(b"[8] - 0x10"));
+        assert!(Writer::several(b"= Start\n= Start\n").is_empty());
     }
 }
