@@ -11,7 +11,6 @@
 //! | `//~ double-free`, `//~ invalid-free`, `//~ mismatched-free x 2` | this line releases wrongly, so often |
 //! | `//@ status 134` | exit status of the program, 128 + signal; otherwise 0 |
 //! | `//@ ends exec normal` | how its process images end, in order of their beginning; otherwise `normal` |
-//! | `//@ doubt unseen-allocations` | what makes its errors uncertain; otherwise they are certain |
 //! | `//@ totals releases=4 …` | totals of its first process image |
 //! | `//@ flags -pthread` | passed to the compiler |
 //! | `//@ plugin plugins/first.c` | built as a shared library; its path is the next argument of the program |

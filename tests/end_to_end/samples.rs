@@ -119,12 +119,12 @@ fn check(path: &str) {
             "{name}"
         );
     }
-    whole(&report, &expect.doubt);
+    whole(&report);
     sums_agree(&report, &blocks);
 }
 
-/// Nothing was lost on the way, and errors are certain, unless there is that doubt.
-fn whole(report: &Value, doubt: &str) {
+/// Nothing was lost on the way.
+fn whole(report: &Value) {
     let trace = &report["trace"];
     assert_eq!(trace["complete"], true, "{:#}", report["warnings"]);
     for count in ["lost_records", "damaged_bytes", "foreign_bytes"] {
@@ -134,8 +134,7 @@ fn whole(report: &Value, doubt: &str) {
         .iter()
         .flat_map(|process| list(&process["errors"]));
     for error in errors {
-        assert_eq!(error["certain"], doubt.is_empty(), "{error:#}");
-        assert_eq!(error["doubt"].as_str().unwrap_or_default(), doubt);
+        assert_eq!(error["certain"], true, "{error:#}");
     }
 }
 

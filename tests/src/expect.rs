@@ -38,8 +38,6 @@ pub struct Expectations {
     pub status: i32,
     /// How the process images end, in order of their beginning.
     pub ends: Vec<String>,
-    /// What makes its errors uncertain; empty = they are certain.
-    pub doubt: String,
     /// Totals of the first process image.
     pub totals: Vec<(String, u64)>,
     /// Flags for the compiler.
@@ -104,7 +102,6 @@ impl Expectations {
         match name {
             "status" => self.status = rest.trim().parse().ok()?,
             "ends" => self.ends.extend(words),
-            "doubt" => self.doubt.push_str(rest.trim()),
             "flags" => self.flags.extend(words),
             "plugin" => self.plugins.extend(words),
             "totals" => {

@@ -97,9 +97,9 @@ fn nobody_is_blamed_for_releasing_blocks_from_past_the_recorder() {
     }
 }
 
-/// The address of a block that was seen comes again unseen; nothing else tells that there are such blocks.
+/// The address of a block that was seen comes again unseen.
 #[test]
-fn a_second_release_that_a_libc_lets_pass_is_not_certainly_one() {
+fn a_second_release_beside_blocks_from_past_the_recorder_is_not_certainly_one() {
     let scratch = Scratch::new("reuse");
     let program = program(&scratch, "reuse_past_recorder");
     for size in ["24", "100", "1000", "20000"] {
@@ -107,12 +107,11 @@ fn a_second_release_that_a_libc_lets_pass_is_not_certainly_one() {
         let run = Run::of(traced(&program, &recorder(&scratch), trace.to_str().unwrap()).arg(size));
         assert_eq!((run.status, run.stdout.as_str()), (0, "1\n"), "{size}");
         let report = report(&trace);
-        let [error] = list(&report["processes"][0]["errors"]) else {
-            panic!("{size}: {report:#}");
-        };
-        assert_eq!(error["kind"], "double-free");
-        assert_eq!(error["certain"], false, "{size}: {error:#}");
-        assert_eq!(error["doubt"], "unseen-allocations");
+        let errors = list(&report["processes"][0]["errors"]);
+        let double = errors.iter().find(|error| error["kind"] == "double-free");
+        let double = double.unwrap_or_else(|| panic!("{size}: {report:#}"));
+        assert_eq!(double["certain"], false, "{size}: {double:#}");
+        assert_eq!(double["doubt"], "unseen-allocations");
     }
 }
 

@@ -93,14 +93,14 @@ fn what_was_recorded_is_there_however_a_program_ends() {
         );
         let seen = if how == "exit_group" { "normal" } else { end };
         check(&trace, how, seen);
-        // Without one, a signal that no handler of ours may catch is a trace that just ends; SIGBUS is watched for.
+        // Without one, a signal that no handler of ours may catch is a trace that just ends; SIGBUS and calls of abort are watched for.
         let trace = scratch.join(&format!("{how}-alone.hwt"));
         let alone = Run::of(traced(&program, &library, trace.to_str().unwrap()).arg(how));
         assert_eq!(alone, plain, "{how}");
         check(
             &trace,
             how,
-            if end == "signal" && how != "bus" {
+            if end == "signal" && !["bus", "abort"].contains(&how) {
                 "cut"
             } else {
                 end

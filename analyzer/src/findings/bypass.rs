@@ -1,12 +1,12 @@
 //! Blocks from past the recorder: what a program was handed by calls of the allocator that no hook sees.
 //!
 //! A plug-in opened with `RTLD_DEEPBIND`, a call of `__libc_malloc`, an allocator's own function: their blocks come to light when
-//! the program releases them, and look like a release of an address that was never handed out, or that was released before. What
-//! tells them apart is that the program survives it; and where one such block is, more may lie at addresses that were handed out before.
+//! the program releases them, and look like a release of an address that was never handed out. What tells them apart is
+//! that the program survives it; and where one such block is, more may lie at addresses that were handed out before.
 
 use super::end::End;
 use crate::images::Image;
-use crate::replay::{RawFault, Target, Wrong};
+use crate::replay::{RawFault, Target};
 
 /// How long a process may take to die of a wrong release.
 const DYING: u64 = 1_000_000_000;
@@ -19,8 +19,6 @@ pub(crate) struct Bypass {
     pub(crate) releases: u64,
     /// There are such blocks, in this image or in the one that it was forked from.
     is_seen: bool,
-    /// The allocator ends a process that releases a block twice, as far as it finds out.
-    is_strict: bool,
 }
 
 /// What became of the thread after a wrong release.
@@ -39,11 +37,6 @@ impl Bypass {
             last_clock: outcome.last_clock,
             releases: 0,
             is_seen: outcome.is_bypassed,
-            is_strict: image
-                .declaration
-                .as_ref()
-                .and_then(|it| it.allocator.as_deref())
-                .is_some_and(is_libc),
         };
         let strangers = outcome.faults.iter().filter(|fault| {
             let is_stranger = fault.target == Target::Stranger && fault.is_whole;
@@ -58,9 +51,6 @@ impl Bypass {
     pub(crate) fn explains(&self, fault: &RawFault) -> bool {
         match fault.target {
             Target::Crooked => false,
-            Target::Known if fault.wrong == Wrong::Double && self.is_strict => {
-                self.is_seen || self.after(fault) == After::WentOn
-            }
             Target::Known => self.is_seen,
             Target::Stranger => self.is_seen || self.after(fault) != After::Died,
         }
@@ -77,14 +67,6 @@ impl Bypass {
             End::Signal(_) | End::Cut | End::Unknown => After::Unknown,
         }
     }
-}
-
-/// Whether a module is a libc, which finds nearly every block that is released twice.
-fn is_libc(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    ["libc.so", "libc-", "libc.musl-", "ld-musl-"]
-        .iter()
-        .any(|start| name.starts_with(start))
 }
 
 /// Whether a signal is one that a process gets for what it does itself.
