@@ -58,6 +58,14 @@ impl Limits {
         self.in_functions.store(true, Relaxed);
     }
 
+    /// Does something for which addresses are those of units again.
+    pub(super) fn outside_functions<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.in_functions.swap(false, Relaxed);
+        let done = work();
+        self.in_functions.store(before, Relaxed);
+        done
+    }
+
     /// Whether a limit was met; what was found until then stands.
     pub(super) fn are_exhausted(&self) -> bool {
         self.reads_left.load(Relaxed) == 0

@@ -19,7 +19,7 @@ use addr2line::{Context, LookupResult};
 use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, hash_map};
 use std::path::PathBuf;
@@ -87,8 +87,8 @@ pub(super) fn look_up(
                 .flat_map(|group| group.own.iter().chain(&group.others));
             let mut wanted: Vec<u64> = indices.map(|&index| addresses[index]).collect();
             wanted.sort_unstable();
-            let debug_info = DebugInfo::new(sections, search, &store, wanted)?;
-            Ok(debug_info.look_up(part, addresses, shared))
+            let debug_info = DebugInfo::new(sections, search, &store, wanted);
+            debug_info.look_up(part, addresses, shared)
         })
         .collect::<Result<_, gimli::Error>>()?;
     let mut all = Looked {
@@ -110,9 +110,9 @@ pub(super) fn rows(
     addresses: &[u64],
 ) -> Vec<Option<Row>> {
     let store = Store::new(first_code);
-    let debug_info = DebugInfo::new(sections, search, &store, Vec::new()).ok();
+    let debug_info = DebugInfo::new(sections, search, &store, Vec::new());
     store.limits.enter_functions();
-    let row = |address: &u64| debug_info.as_ref()?.row(*address).ok()?;
+    let row = |address: &u64| debug_info.row(*address).ok()?;
     addresses.iter().map(row).collect()
 }
 
@@ -199,7 +199,10 @@ struct Part {
 /// The debug information of one module, as one thread reads it.
 struct DebugInfo<'data> {
     dwarf: Arc<Dwarf<Reader<'data>>>,
-    context: Context<Reader<'data>>,
+    /// Which unit an address is in, and all about it; made where units and functions do not tell.
+    context: OnceCell<Context<Reader<'data>>>,
+    /// Why it could not be made.
+    no_context: Cell<Option<gimli::Error>>,
     package: Option<DwarfPackage<Reader<'data>>>,
     sections: &'data Sections<'data>,
     search: &'data Search,
@@ -217,24 +220,19 @@ struct DebugInfo<'data> {
 type UnitKey = (gimli::UnitSectionOffset, Option<u64>);
 
 impl<'data> DebugInfo<'data> {
-    /// Indexes the units.
-    ///
-    /// # Errors
-    ///
-    /// The index of units is damaged.
     fn new(
         sections: &'data Sections<'data>,
         search: &'data Search,
         store: &'data Store,
         wanted: Vec<u64>,
-    ) -> Result<Self, gimli::Error> {
+    ) -> Self {
         store.limits.allow_for(sections.bytes());
         let mut dwarf = sections.dwarf(&store.limits);
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        let dwarf = Arc::new(dwarf);
-        Ok(Self {
-            context: Context::from_arc_dwarf(Arc::clone(&dwarf))?,
-            dwarf,
+        Self {
+            dwarf: Arc::new(dwarf),
+            context: OnceCell::new(),
+            no_context: Cell::new(None),
             package: sections.package(&store.limits),
             sections,
             search,
@@ -243,11 +241,41 @@ impl<'data> DebugInfo<'data> {
             wanted,
             lines: RefCell::default(),
             names: RefCell::default(),
-        })
+        }
+    }
+
+    /// Indexes the units, at the first call.
+    ///
+    /// # Errors
+    ///
+    /// The index of units is damaged.
+    fn context(&self) -> Result<&Context<Reader<'data>>, gimli::Error> {
+        if let Some(context) = self.context.get() {
+            return Ok(context);
+        }
+        if let Some(error) = self.no_context.get() {
+            return Err(error);
+        }
+        let dwarf = Arc::clone(&self.dwarf);
+        let context = self
+            .store
+            .limits
+            .outside_functions(|| Context::from_arc_dwarf(dwarf));
+        let context = context.inspect_err(|error| self.no_context.set(Some(*error)))?;
+        Ok(self.context.get_or_init(|| context))
     }
 
     /// Looks up the addresses of `groups`.
-    fn look_up(self, groups: &[Group], addresses: &[u64], shared: &[bool]) -> Part {
+    ///
+    /// # Errors
+    ///
+    /// The index of units is damaged, and was needed.
+    fn look_up(
+        self,
+        groups: &[Group],
+        addresses: &[u64],
+        shared: &[bool],
+    ) -> Result<Part, gimli::Error> {
         let units: Vec<_> = groups
             .iter()
             .map(|group| own_unit(&self.dwarf, group.unit?).ok()?)
@@ -284,13 +312,16 @@ impl<'data> DebugInfo<'data> {
                 ));
             }
         }
-        Part {
-            frames: all,
-            looked: Looked {
-                damage,
-                is_exhausted: self.store.limits.are_exhausted(),
-                ..self.looked.into_inner()
-            },
+        match self.no_context.get() {
+            Some(error) => Err(error),
+            None => Ok(Part {
+                frames: all,
+                looked: Looked {
+                    damage,
+                    is_exhausted: self.store.limits.are_exhausted(),
+                    ..self.looked.into_inner()
+                },
+            }),
         }
     }
 
@@ -345,7 +376,7 @@ impl<'data> DebugInfo<'data> {
             return Ok(Vec::new()); // no range can end behind it
         }
         self.store.limits.allow_for(BYTES_PER_ADDRESS);
-        let mut lookup = self.context.find_frames(address);
+        let mut lookup = self.context()?.find_frames(address);
         let mut found = loop {
             lookup = match lookup {
                 LookupResult::Output(found) => break found?,
@@ -423,7 +454,7 @@ impl<'data> DebugInfo<'data> {
 
     /// The unit that `address` lies in.
     fn unit(&self, address: u64) -> Option<UnitRef<'_, Reader<'data>>> {
-        let mut lookup = self.context.find_dwarf_and_unit(address);
+        let mut lookup = self.context().ok()?.find_dwarf_and_unit(address);
         loop {
             lookup = match lookup {
                 LookupResult::Output(unit) => return unit,
@@ -480,7 +511,7 @@ mod tests {
         let parts = parts::of(&sections.dwarf(&limits), &wanted);
         let search = Search::new(&Options::default());
         let store = Store::new(first_code);
-        let info = DebugInfo::new(&sections, &search, &store, wanted.clone()).unwrap();
+        let info = DebugInfo::new(&sections, &search, &store, wanted.clone());
         let units: Vec<_> = parts
             .iter()
             .flatten()
