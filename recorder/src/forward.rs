@@ -77,7 +77,7 @@ fn place_of(call: &Call) -> usize {
         return call.pc;
     }
     // A real function that ends in a jump: the call that was forwarded to it lies above the return address.
-    let above = call.sp.wrapping_add(arch::CALL_ABOVE);
+    let above = call.sp.wrapping_add(arch::MACHINE.call_above);
     // SAFETY: `arch::forward` has laid it there, and has not returned.
     unsafe { (*core::ptr::with_exposed_provenance::<Call>(above)).real }
 }

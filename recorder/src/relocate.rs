@@ -19,7 +19,7 @@ struct Relocation {
 ///
 /// Where doing it twice would do harm, compiled code needs none of them before the linker has made them.
 pub(crate) fn relocate_early() {
-    let Some(relative) = arch::RELATIVE else {
+    let Some(relative) = arch::MACHINE.relative else {
         return;
     };
     const TABLE: usize = 7;

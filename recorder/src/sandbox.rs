@@ -3,7 +3,7 @@
 //! The filter that the program is about to install is asked, as the kernel will ask it, about each call that the recorder makes.
 //! From then on records go to lanes as long as these have room, and are counted then: both without a system call.
 
-use crate::arch::SECCOMP_ARCH;
+use crate::arch::MACHINE;
 use crate::function::Function;
 use crate::image::Image;
 use crate::output::{OUTPUT, PIECES};
@@ -246,7 +246,7 @@ impl Asked<'_> {
         const LOW: u32 = if cfg!(target_endian = "little") { 0 } else { 4 };
         match offset {
             0 => Some(u32::from(self.call.number)),
-            4 => Some(SECCOMP_ARCH),
+            4 => Some(MACHINE.seccomp),
             _ => {
                 let offset = offset.checked_sub(ARGUMENTS)?;
                 let argument = match *self.call.arguments.get((offset / 8) as usize)? {
@@ -310,7 +310,7 @@ mod tests {
         assert!(!lets(&traps, &READ, true));
         let arch = [
             step(0x20, 0, 0, 4),
-            step(0x15, 1, 0, crate::arch::SECCOMP_ARCH),
+            step(0x15, 1, 0, crate::arch::MACHINE.seccomp),
             KILL,
             ALLOW,
         ];

@@ -119,7 +119,7 @@ const MALLOC_ALIGNMENT: usize = if align_of::<u128>() > size_of::<[usize; 2]>() 
 
 /// What of the target the reader must know.
 fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
-    text.number_entry(b"machine", arch::E_MACHINE);
+    text.number_entry(b"machine", arch::MACHINE.elf);
     text.number_entry(b"word", size_of::<usize>() as u64);
     text.entry(
         b"order",

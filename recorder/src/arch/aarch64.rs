@@ -1,20 +1,16 @@
 //! 64-bit ARM.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_AARCH64` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = 0xC000_00B7;
+use super::Machine;
 
-/// Signals that there are.
-pub(crate) const SIGNALS: u32 = 64;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 183;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 16;
-
-/// Number of the relocation "base plus addend".
-pub(crate) const RELATIVE: Option<usize> = Some(1027);
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: 0xC000_00B7, // `AUDIT_ARCH_AARCH64`
+    elf: 183,
+    signals: 64,
+    call_above: 16,
+    relative: Some(1027),
+    registers: None,
+    interrupted_pc: 176 + 8 + 31 * 8 + 8, // `uc_mcontext.pc` in <asm/ucontext.h>
+};
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
@@ -65,18 +61,6 @@ pub(crate) fn thread_pointer() -> usize {
         );
     }
     pointer
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const PC: usize = 176 + 8 + 31 * 8 + 8; // `uc_mcontext.pc` in <asm/ucontext.h>
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
 }
 
 /// Arguments of a function as [`pass`] saves them.
@@ -186,54 +170,49 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {forward_body, forward_entry, hook_entry, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        forward_body!(
-            "0",
-            ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
-        ),
-        ".cfi_endproc",
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+macro_rules! forward_function {
+    () => {
+        concat!(
+            ".cfi_startproc\n",
+            $crate::arch::forward_body!(
+                "0",
+                ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
+            ),
+            ".cfi_endproc\n",
+        )
+    };
 }
 
-/// Calls `process::before` with the index in w9 and the place of the arguments, and jumps to the function it names with all
-/// arguments as they were. Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        "stp x29, x30, [sp, #-208]!",
-        "mov x29, sp",
-        "stp x0, x1, [sp, #16]",
-        "stp x2, x3, [sp, #32]",
-        "stp x4, x5, [sp, #48]",
-        "stp x6, x7, [sp, #64]",
-        "stp q0, q1, [sp, #80]",
-        "stp q2, q3, [sp, #112]",
-        "mov w0, w9",
-        "mov x1, x30",
-        "add x2, sp, #16",
-        "bl {before}",
-        "mov x9, x0",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x2, x3, [sp, #32]",
-        "ldp x4, x5, [sp, #48]",
-        "ldp x6, x7, [sp, #64]",
-        "ldp q0, q1, [sp, #80]",
-        "ldp q2, q3, [sp, #112]",
-        "ldp x29, x30, [sp], #208",
-        "br x9",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in w9, and jumps to the function that it names, with all arguments as they were.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            "stp x29, x30, [sp, #-208]!\n",
+            "mov x29, sp\n",
+            "stp x0, x1, [sp, #16]\n",
+            "stp x2, x3, [sp, #32]\n",
+            "stp x4, x5, [sp, #48]\n",
+            "stp x6, x7, [sp, #64]\n",
+            "stp q0, q1, [sp, #80]\n",
+            "stp q2, q3, [sp, #112]\n",
+            "mov w0, w9\n",
+            "mov x1, x30\n",
+            "add x2, sp, #16\n",
+            "bl {before}\n",
+            "mov x9, x0\n",
+            "ldp x0, x1, [sp, #16]\n",
+            "ldp x2, x3, [sp, #32]\n",
+            "ldp x4, x5, [sp, #48]\n",
+            "ldp x6, x7, [sp, #64]\n",
+            "ldp q0, q1, [sp, #80]\n",
+            "ldp q2, q3, [sp, #112]\n",
+            "ldp x29, x30, [sp], #208\n",
+            "br x9\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    forward_body, forward_entry, forward_function, hook_entry, pass_body, variadic_entry,
+};

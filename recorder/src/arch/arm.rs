@@ -1,23 +1,16 @@
 //! 32-bit ARM, with instructions of both sizes. A return address has its lowest bit set where the caller's are the short ones.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_ARM` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = 0x4000_0028;
+use super::Machine;
 
-/// Signals that there are.
-pub(crate) const SIGNALS: u32 = 64;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 40;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 0;
-
-/// Relocations hold their addend in place here: they cannot be made twice.
-pub(crate) const RELATIVE: Option<usize> = None;
-
-/// Number of the call with a 64-bit time.
-pub(crate) const CLOCK_GETTIME64: libc::c_long = 403;
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: 0x4000_0028, // `AUDIT_ARCH_ARM`
+    elf: 40,
+    signals: 64,
+    call_above: 0,
+    relative: None, // relocations hold their addend in place here: they cannot be made twice
+    registers: None,
+    interrupted_pc: 20 + 18 * 4, // `uc_mcontext.arm_pc` in <sys/ucontext.h>
+};
 
 /// How far ahead of an instruction the program counter is that it sees.
 #[cfg(target_feature = "thumb-mode")]
@@ -103,18 +96,6 @@ pub(crate) fn thread_pointer() -> usize {
     // SAFETY: the kernel maps `__kuser_get_tls` there for such processors.
     let helper: extern "C" fn() -> usize = unsafe { core::mem::transmute(0xFFFF_0FE0_usize) };
     helper()
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const PC: usize = 20 + 18 * 4; // `uc_mcontext.arm_pc` in <sys/ucontext.h>
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
 }
 
 /// Arguments of a function as [`pass`] saves them.
@@ -219,47 +200,42 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {call_r12, forward_body, forward_entry, hook_entry, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        ".fnstart",
-        forward_body!(
+macro_rules! forward_function {
+    () => {
+        concat!(
+        ".fnstart\n",
+        $crate::arch::forward_body!(
             "0",
             ".globl heapwire_forwarded\n.hidden heapwire_forwarded\n.type heapwire_forwarded, %function\nheapwire_forwarded:\n"
         ),
-        ".fnend",
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+        ".fnend\n",
+        )
+    };
 }
 
-/// Calls `process::before` with the index in r12 and the place of the arguments, and jumps to the function it names with all
-/// arguments as they were. Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        "push {{r0, r1, r2, r3, r4, lr}}",
-        "mov r0, r12",
-        "mov r1, lr",
-        "mov r2, sp",
-        "bl {before}",
-        "mov r12, r0",
-        "ldr r0, [sp]",
-        "ldr r1, [sp, #4]",
-        "ldr r2, [sp, #8]",
-        "ldr r3, [sp, #12]",
-        "ldr r4, [sp, #16]",
-        "ldr lr, [sp, #20]",
-        "add sp, sp, #24",
-        "bx r12",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in r12, and jumps to the function that it names, with all arguments as they were.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            "push {{r0, r1, r2, r3, r4, lr}}\n",
+            "mov r0, r12\n",
+            "mov r1, lr\n",
+            "mov r2, sp\n",
+            "bl {before}\n",
+            "mov r12, r0\n",
+            "ldr r0, [sp]\n",
+            "ldr r1, [sp, #4]\n",
+            "ldr r2, [sp, #8]\n",
+            "ldr r3, [sp, #12]\n",
+            "ldr r4, [sp, #16]\n",
+            "ldr lr, [sp, #20]\n",
+            "add sp, sp, #24\n",
+            "bx r12\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    call_r12, forward_body, forward_entry, forward_function, hook_entry, pass_body, variadic_entry,
+};

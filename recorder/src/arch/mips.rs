@@ -1,28 +1,21 @@
 //! 32-bit MIPS, both orders of bytes. A function expects its own address in $25, so whoever calls one finds it from where
 //! it is itself. The instruction behind a jump is done before the jump.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_MIPS` and `AUDIT_ARCH_MIPSEL` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = if cfg!(target_endian = "big") {
-    8
-} else {
-    0x4000_0008
+use super::Machine;
+
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: if cfg!(target_endian = "big") {
+        8
+    } else {
+        0x4000_0008
+    }, // `AUDIT_ARCH_MIPS` and `AUDIT_ARCH_MIPSEL`
+    elf: 8,
+    signals: 128, // twice as many as on all other machines
+    call_above: 24,
+    relative: None, // data is reached through addresses that only the linker knows: nothing here works before it has relocated us
+    registers: None,
+    interrupted_pc: if cfg!(target_endian = "big") { 36 } else { 32 }, // the low half of `uc_mcontext.pc` in <sys/ucontext.h>
 };
-
-/// Signals that there are: twice as many as on all other machines.
-pub(crate) const SIGNALS: u32 = 128;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 8;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 24;
-
-/// Data is reached through addresses that only the linker knows: nothing here works before it has relocated us.
-pub(crate) const RELATIVE: Option<usize> = None;
-
-/// Number of the call with a 64-bit time.
-pub(crate) const CLOCK_GETTIME64: libc::c_long = 4403;
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
@@ -95,18 +88,6 @@ pub(crate) fn thread_pointer() -> usize {
         );
     }
     pointer
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const PC: usize = if cfg!(target_endian = "big") { 36 } else { 32 }; // the low half of `uc_mcontext.pc`
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
 }
 
 /// Arguments of a function as [`pass`] saves them.
@@ -244,50 +225,43 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {call_near, forward_body, forward_entry, hook_entry, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        forward_body!(
+macro_rules! forward_function {
+    () => {
+        concat!($crate::arch::forward_body!(
             ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
-        ),
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+        ),)
+    };
 }
 
-/// Calls `process::before` with the index in $8 and the place of the arguments, and jumps to the function it names with all
-/// arguments as they were. Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        ".set noreorder",
-        "addiu $sp, $sp, -48",
-        "sw $31, 44($sp)",
-        "sw $4, 24($sp)",
-        "sw $5, 28($sp)",
-        "sw $6, 32($sp)",
-        "sw $7, 36($sp)",
-        "move $4, $8",
-        "move $5, $31",
-        "addiu $6, $sp, 24",
-        call_near!("{before}", "2", "3"),
-        "move $25, $2",
-        "lw $4, 24($sp)",
-        "lw $5, 28($sp)",
-        "lw $6, 32($sp)",
-        "lw $7, 36($sp)",
-        "lw $31, 44($sp)",
-        "jr $25",
-        "addiu $sp, $sp, 48",
-        ".set reorder",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in $8, and jumps to the function that it names, with all arguments as they were.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            ".set noreorder\n",
+            "addiu $sp, $sp, -48\n",
+            "sw $31, 44($sp)\n",
+            "sw $4, 24($sp)\n",
+            "sw $5, 28($sp)\n",
+            "sw $6, 32($sp)\n",
+            "sw $7, 36($sp)\n",
+            "move $4, $8\n",
+            "move $5, $31\n",
+            "addiu $6, $sp, 24\n",
+            $crate::arch::call_near!("{before}", "2", "3"),
+            "move $25, $2\n",
+            "lw $4, 24($sp)\n",
+            "lw $5, 28($sp)\n",
+            "lw $6, 32($sp)\n",
+            "lw $7, 36($sp)\n",
+            "lw $31, 44($sp)\n",
+            "jr $25\n",
+            "addiu $sp, $sp, 48\n",
+            ".set reorder\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    call_near, forward_body, forward_entry, forward_function, hook_entry, pass_body, variadic_entry,
+};

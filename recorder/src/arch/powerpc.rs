@@ -1,23 +1,16 @@
 //! 32-bit PowerPC.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_PPC` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = 0x14;
+use super::Machine;
 
-/// Signals that there are.
-pub(crate) const SIGNALS: u32 = 64;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 20;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 16;
-
-/// Data is reached through addresses that only the linker knows: nothing here works before it has relocated us.
-pub(crate) const RELATIVE: Option<usize> = None;
-
-/// Number of the call with a 64-bit time.
-pub(crate) const CLOCK_GETTIME64: libc::c_long = 403;
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: 0x14, // `AUDIT_ARCH_PPC`
+    elf: 20,
+    signals: 64,
+    call_above: 16,
+    relative: None, // data is reached through addresses that only the linker knows: nothing here works before it has relocated us
+    registers: Some(48), // `uc_mcontext.uc_regs` in <sys/ucontext.h>
+    interrupted_pc: 32 * 4, // `nip` among them
+};
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
@@ -81,26 +74,6 @@ pub(crate) fn thread_pointer() -> usize {
         );
     }
     pointer
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const REGISTERS: usize = 48; // `uc_mcontext.uc_regs` in <sys/ucontext.h>
-    const PC: usize = 32; // `nip` among them
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    let registers = unsafe {
-        context
-            .wrapping_add(REGISTERS)
-            .cast::<*const usize>()
-            .read()
-    };
-    // SAFETY: as before.
-    unsafe { registers.wrapping_add(PC).read() }
 }
 
 /// Arguments of a function as [`pass`] saves them.
@@ -217,65 +190,60 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {forward_body, forward_entry, hook_entry, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        forward_body!(
-            "0",
-            ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
-        ),
-        ".cfi_endproc",
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+macro_rules! forward_function {
+    () => {
+        concat!(
+            ".cfi_startproc\n",
+            $crate::arch::forward_body!(
+                "0",
+                ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
+            ),
+            ".cfi_endproc\n",
+        )
+    };
 }
 
-/// Calls `process::before` with the index in r11 and the place of the arguments, and jumps to the function it names with all
-/// arguments as they were. Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        "mflr 0",
-        "stwu 1, -64(1)",
-        "stw 0, 68(1)",
-        "mfcr 12", // in which a caller says whether there are floating-point arguments
-        "stw 12, 8(1)",
-        "stw 3, 16(1)",
-        "stw 4, 20(1)",
-        "stw 5, 24(1)",
-        "stw 6, 28(1)",
-        "stw 7, 32(1)",
-        "stw 8, 36(1)",
-        "stw 9, 40(1)",
-        "stw 10, 44(1)",
-        "mr 3, 11",
-        "mr 4, 0",
-        "addi 5, 1, 16",
-        "bl {before}",
-        "mtctr 3",
-        "lwz 12, 8(1)",
-        "mtcr 12",
-        "lwz 3, 16(1)",
-        "lwz 4, 20(1)",
-        "lwz 5, 24(1)",
-        "lwz 6, 28(1)",
-        "lwz 7, 32(1)",
-        "lwz 8, 36(1)",
-        "lwz 9, 40(1)",
-        "lwz 10, 44(1)",
-        "lwz 0, 68(1)",
-        "mtlr 0",
-        "addi 1, 1, 64",
-        "bctr",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in r11, and jumps to the function that it names, with all arguments as they were.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            "mflr 0\n",
+            "stwu 1, -64(1)\n",
+            "stw 0, 68(1)\n",
+            "mfcr 12\n", // in which a caller says whether there are floating-point arguments
+            "stw 12, 8(1)\n",
+            "stw 3, 16(1)\n",
+            "stw 4, 20(1)\n",
+            "stw 5, 24(1)\n",
+            "stw 6, 28(1)\n",
+            "stw 7, 32(1)\n",
+            "stw 8, 36(1)\n",
+            "stw 9, 40(1)\n",
+            "stw 10, 44(1)\n",
+            "mr 3, 11\n",
+            "mr 4, 0\n",
+            "addi 5, 1, 16\n",
+            "bl {before}\n",
+            "mtctr 3\n",
+            "lwz 12, 8(1)\n",
+            "mtcr 12\n",
+            "lwz 3, 16(1)\n",
+            "lwz 4, 20(1)\n",
+            "lwz 5, 24(1)\n",
+            "lwz 6, 28(1)\n",
+            "lwz 7, 32(1)\n",
+            "lwz 8, 36(1)\n",
+            "lwz 9, 40(1)\n",
+            "lwz 10, 44(1)\n",
+            "lwz 0, 68(1)\n",
+            "mtlr 0\n",
+            "addi 1, 1, 64\n",
+            "bctr\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    forward_body, forward_entry, forward_function, hook_entry, pass_body, variadic_entry,
+};

@@ -1,20 +1,16 @@
 //! 64-bit RISC-V.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_RISCV64` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = 0xC000_00F3;
+use super::Machine;
 
-/// Signals that there are.
-pub(crate) const SIGNALS: u32 = 64;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 243;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 0;
-
-/// Number of the relocation "base plus addend".
-pub(crate) const RELATIVE: Option<usize> = Some(3);
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: 0xC000_00F3, // `AUDIT_ARCH_RISCV64`
+    elf: 243,
+    signals: 64,
+    call_above: 0,
+    relative: Some(3),
+    registers: None,
+    interrupted_pc: 176, // `uc_mcontext.sc_regs.pc` in <asm/ucontext.h>
+};
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
@@ -64,18 +60,6 @@ pub(crate) fn thread_pointer() -> usize {
         );
     }
     pointer
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const PC: usize = 176; // `uc_mcontext.sc_regs.pc` in <asm/ucontext.h>
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
 }
 
 /// Arguments of a function as [`pass`] saves them.
@@ -174,59 +158,54 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {forward_body, forward_entry, hook_entry, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        forward_body!(
-            "0",
-            ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
-        ),
-        ".cfi_endproc",
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+macro_rules! forward_function {
+    () => {
+        concat!(
+            ".cfi_startproc\n",
+            $crate::arch::forward_body!(
+                "0",
+                ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
+            ),
+            ".cfi_endproc\n",
+        )
+    };
 }
 
-/// Calls `process::before` with the index in t2 and the place of the arguments, and jumps to the function it names with all
-/// arguments as they were. Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        "addi sp, sp, -80",
-        "sd a0, 0(sp)",
-        "sd a1, 8(sp)",
-        "sd a2, 16(sp)",
-        "sd a3, 24(sp)",
-        "sd a4, 32(sp)",
-        "sd a5, 40(sp)",
-        "sd a6, 48(sp)",
-        "sd a7, 56(sp)",
-        "sd ra, 72(sp)",
-        "mv a0, t2",
-        "mv a1, ra",
-        "mv a2, sp",
-        "call {before}",
-        "mv t2, a0",
-        "ld a0, 0(sp)",
-        "ld a1, 8(sp)",
-        "ld a2, 16(sp)",
-        "ld a3, 24(sp)",
-        "ld a4, 32(sp)",
-        "ld a5, 40(sp)",
-        "ld a6, 48(sp)",
-        "ld a7, 56(sp)",
-        "ld ra, 72(sp)",
-        "addi sp, sp, 80",
-        "jr t2",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in t2, and jumps to the function that it names, with all arguments as they were.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            "addi sp, sp, -80\n",
+            "sd a0, 0(sp)\n",
+            "sd a1, 8(sp)\n",
+            "sd a2, 16(sp)\n",
+            "sd a3, 24(sp)\n",
+            "sd a4, 32(sp)\n",
+            "sd a5, 40(sp)\n",
+            "sd a6, 48(sp)\n",
+            "sd a7, 56(sp)\n",
+            "sd ra, 72(sp)\n",
+            "mv a0, t2\n",
+            "mv a1, ra\n",
+            "mv a2, sp\n",
+            "call {before}\n",
+            "mv t2, a0\n",
+            "ld a0, 0(sp)\n",
+            "ld a1, 8(sp)\n",
+            "ld a2, 16(sp)\n",
+            "ld a3, 24(sp)\n",
+            "ld a4, 32(sp)\n",
+            "ld a5, 40(sp)\n",
+            "ld a6, 48(sp)\n",
+            "ld a7, 56(sp)\n",
+            "ld ra, 72(sp)\n",
+            "addi sp, sp, 80\n",
+            "jr t2\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    forward_body, forward_entry, forward_function, hook_entry, pass_body, variadic_entry,
+};

@@ -1,20 +1,16 @@
 //! IBM Z. A caller leaves 160 bytes for what the callee wants to save.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_S390X` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = 0x8000_0016;
+use super::Machine;
 
-/// Signals that there are.
-pub(crate) const SIGNALS: u32 = 64;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 22;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 160;
-
-/// Number of the relocation "base plus addend".
-pub(crate) const RELATIVE: Option<usize> = Some(12);
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: 0x8000_0016, // `AUDIT_ARCH_S390X`
+    elf: 22,
+    signals: 64,
+    call_above: 160,
+    relative: Some(12),
+    registers: None,
+    interrupted_pc: 48, // `uc_mcontext.psw.addr` in <sys/ucontext.h>
+};
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
@@ -67,18 +63,6 @@ pub(crate) fn thread_pointer() -> usize {
         );
     }
     pointer
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const PC: usize = 48; // `uc_mcontext.psw.addr` in <sys/ucontext.h>
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
 }
 
 /// Arguments of a function as [`pass`] saves them.
@@ -179,44 +163,39 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {forward_body, forward_entry, hook_entry, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        forward_body!(
-            "0",
-            ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
-        ),
-        ".cfi_endproc",
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+macro_rules! forward_function {
+    () => {
+        concat!(
+            ".cfi_startproc\n",
+            $crate::arch::forward_body!(
+                "0",
+                ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
+            ),
+            ".cfi_endproc\n",
+        )
+    };
 }
 
-/// Calls `process::before` with the index in r1 and the place of the arguments, and jumps to the function it names with all
-/// arguments as they were. Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        "stmg %r6, %r15, 48(%r15)",
-        "aghi %r15, -200",
-        "stmg %r2, %r6, 160(%r15)",
-        "lgr %r3, %r14",
-        "lgr %r2, %r1",
-        "la %r4, 160(%r15)",
-        "brasl %r14, {before}",
-        "lgr %r1, %r2",
-        "lmg %r2, %r5, 160(%r15)",
-        "lmg %r6, %r15, 248(%r15)",
-        "br %r1",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in r1, and jumps to the function that it names, with all arguments as they were.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            "stmg %r6, %r15, 48(%r15)\n",
+            "aghi %r15, -200\n",
+            "stmg %r2, %r6, 160(%r15)\n",
+            "lgr %r3, %r14\n",
+            "lgr %r2, %r1\n",
+            "la %r4, 160(%r15)\n",
+            "brasl %r14, {before}\n",
+            "lgr %r1, %r2\n",
+            "lmg %r2, %r5, 160(%r15)\n",
+            "lmg %r6, %r15, 248(%r15)\n",
+            "br %r1\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    forward_body, forward_entry, forward_function, hook_entry, pass_body, variadic_entry,
+};

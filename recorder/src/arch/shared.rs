@@ -107,7 +107,7 @@ pub(crate) fn loader_debug_list() -> usize {
     core::hint::black_box((&raw const _r_debug).expose_provenance())
 }
 
-/// Where [`machine::forward`]'s real functions return to: what a hook sees as caller when a real function ends in a jump.
+/// Where [`forward`]'s real functions return to: what a hook sees as caller when a real function ends in a jump.
 #[cfg(not(any(loom, test)))]
 pub(crate) fn forwarded() -> usize {
     heapwire_forwarded as *const () as usize
@@ -189,95 +189,29 @@ macro_rules! entry_variadic {
 #[cfg(not(any(loom, test)))]
 pub(crate) use {entry, entry_forward, entry_pass, entry_variadic};
 
-/// What [`machine::pass`] jumps to where the real function does not exist: gives -1 and does nothing.
+/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
+///
+/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn forward() {
+    core::arch::naked_asm!(
+        super::forward_function!(),
+        enter = sym crate::forward::enter,
+        leave = sym crate::forward::leave,
+    )
+}
+
+/// Calls `process::before` with the place of the arguments, and jumps to the function it names. Nothing of ours is on the
+/// stack then.
+#[cfg(not(any(loom, test)))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn pass() {
+    core::arch::naked_asm!(super::pass_body!(), before = sym crate::process::before)
+}
+
+/// What [`pass`] jumps to where the real function does not exist: gives -1 and does nothing.
 #[cfg(not(any(loom, test)))]
 pub(crate) extern "C" fn missing() -> isize {
     -1
-}
-
-/// What the compiler may call for copies and comparisons. Our own, so that nothing is imported: an import
-/// cannot be called before we are relocated.
-#[cfg(not(any(loom, test)))]
-mod memory {
-    core::arch::global_asm!(".hidden memcpy", ".hidden memmove", ".hidden memset");
-    core::arch::global_asm!(".hidden memcmp", ".hidden bcmp");
-
-    /// # Safety
-    ///
-    /// As in C.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
-        for at in 0..length {
-            // SAFETY: the caller vouches for both ranges. Volatile, or the loop would become a call of this function.
-            unsafe { copy(to, from, at) };
-        }
-        to
-    }
-
-    /// # Safety
-    ///
-    /// As in C.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
-        if to.addr() <= from.addr() {
-            // SAFETY: forward is right for a target below.
-            return unsafe { memcpy(to, from, length) };
-        }
-        for at in (0..length).rev() {
-            // SAFETY: as in `memcpy`.
-            unsafe { copy(to, from, at) };
-        }
-        to
-    }
-
-    /// # Safety
-    ///
-    /// Both must hold more than `at` bytes.
-    #[inline(always)]
-    unsafe fn copy(to: *mut u8, from: *const u8, at: usize) {
-        let (to, from) = (to.wrapping_add(at), from.wrapping_add(at));
-        // SAFETY: the caller vouches for it.
-        let byte = unsafe { from.read_volatile() };
-        // SAFETY: as before.
-        unsafe { to.write_volatile(byte) };
-    }
-
-    /// # Safety
-    ///
-    /// As in C.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
-        let [byte, ..] = byte.to_le_bytes();
-        for at in 0..length {
-            // SAFETY: the caller vouches for the range.
-            unsafe { to.wrapping_add(at).write_volatile(byte) };
-        }
-        to
-    }
-
-    /// # Safety
-    ///
-    /// As in C.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
-        for at in 0..length {
-            // SAFETY: the caller vouches for both ranges.
-            let left = unsafe { one.wrapping_add(at).read_volatile() };
-            // SAFETY: as before.
-            let right = unsafe { other.wrapping_add(at).read_volatile() };
-            if left != right {
-                return i32::from(left).wrapping_sub(i32::from(right));
-            }
-        }
-        0
-    }
-
-    /// # Safety
-    ///
-    /// As in C.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
-        // SAFETY: the caller vouches for both ranges.
-        unsafe { memcmp(one, other, length) }
-    }
 }

@@ -1,23 +1,16 @@
 //! 32-bit x86. Arguments lie on the stack, so hooks get copies of them.
 
-/// What a filter of system calls is told of the machine, `AUDIT_ARCH_I386` in <linux/audit.h>.
-pub(crate) const SECCOMP_ARCH: u32 = 0x4000_0003;
+use super::Machine;
 
-/// Signals that there are.
-pub(crate) const SIGNALS: u32 = 64;
-
-/// ELF machine number, for the process declaration.
-pub(crate) const E_MACHINE: u64 = 3;
-
-/// How far above the stack pointer of a function that `forward` calls the `forward::Call` lies.
-#[cfg(not(any(loom, test)))]
-pub(crate) const CALL_ABOVE: usize = 36;
-
-/// Relocations hold their addend in place here: they cannot be made twice.
-pub(crate) const RELATIVE: Option<usize> = None;
-
-/// Number of the call with a 64-bit time.
-pub(crate) const CLOCK_GETTIME64: libc::c_long = 403;
+pub(crate) const MACHINE: Machine = Machine {
+    seccomp: 0x4000_0003, // `AUDIT_ARCH_I386`
+    elf: 3,
+    signals: 64,
+    call_above: 36,
+    relative: None, // relocations hold their addend in place here: they cannot be made twice
+    registers: None,
+    interrupted_pc: 20 + 14 * 4, // `uc_mcontext.gregs[REG_EIP]` in <sys/ucontext.h>
+};
 
 /// A raw system call: the result, or a negative error number. Leaves `errno` alone.
 ///
@@ -84,18 +77,6 @@ pub(crate) fn thread_pointer() -> usize {
         );
     }
     pointer
-}
-
-/// Where the program was when the signal with this context came.
-///
-/// # Safety
-///
-/// `context` is the third argument of a handler with `SA_SIGINFO`.
-#[cfg(not(any(loom, test)))]
-pub(crate) unsafe fn interrupted_pc(context: *const u8) -> usize {
-    const PC: usize = 20 + 14 * 4; // `uc_mcontext.gregs[REG_EIP]` in <sys/ucontext.h>
-    // SAFETY: the caller vouches for the context, which is larger and aligned.
-    unsafe { context.wrapping_add(PC).cast::<usize>().read() }
 }
 
 /// Arguments of a function, where its caller has laid them.
@@ -235,40 +216,34 @@ macro_rules! variadic_entry {
     };
 }
 
-#[cfg(not(any(loom, test)))]
-pub(crate) use {forward_body, forward_entry, hook_entry, move_arguments, variadic_entry};
-
-/// Calls `forward::enter`, the real function that it names, and `forward::leave`.
-///
-/// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn forward() {
-    core::arch::naked_asm!(
-        forward_body!(
+macro_rules! forward_function {
+    () => {
+        concat!($crate::arch::forward_body!(
             "",
             ".globl heapwire_forwarded\n.hidden heapwire_forwarded\nheapwire_forwarded:\n"
-        ),
-        enter = sym crate::forward::enter,
-        leave = sym crate::forward::leave,
-    )
+        ),)
+    };
 }
 
-/// Calls `process::before` with the index in eax and the place of the arguments, and jumps to the function it names.
-/// Nothing of ours is on the stack then.
-#[cfg(not(any(loom, test)))]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn pass() {
-    core::arch::naked_asm!(
-        "lea edx, [esp + 4]",
-        "mov ecx, dword ptr [esp]",
-        "sub esp, 28",
-        "mov dword ptr [esp], eax",
-        "mov dword ptr [esp + 4], ecx",
-        "mov dword ptr [esp + 8], edx",
-        "call {before}",
-        "add esp, 28",
-        "jmp eax",
-        before = sym crate::process::before,
-    )
+/// Calls `process::before`, with the index in eax, and jumps to the function that it names.
+macro_rules! pass_body {
+    () => {
+        concat!(
+            "lea edx, [esp + 4]\n",
+            "mov ecx, dword ptr [esp]\n",
+            "sub esp, 28\n",
+            "mov dword ptr [esp], eax\n",
+            "mov dword ptr [esp + 4], ecx\n",
+            "mov dword ptr [esp + 8], edx\n",
+            "call {before}\n",
+            "add esp, 28\n",
+            "jmp eax\n",
+        )
+    };
 }
+
+#[cfg(not(any(loom, test)))]
+pub(crate) use {
+    forward_body, forward_entry, forward_function, hook_entry, move_arguments, pass_body,
+    variadic_entry,
+};

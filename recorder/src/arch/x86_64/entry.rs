@@ -1,0 +1,197 @@
+//! Entries of hooks: what a call of the program meets first.
+
+use super::forward::forward;
+
+/// Entry of a hook: adds the return address and the stack pointer behind the arguments, whose number it is told, and goes
+/// on in Rust.
+///
+/// No frame of its own: the program's caller is what the stack shows.
+macro_rules! entry {
+    ($name:ident, 1, $hook:path) => {
+        entry!($name, "rsi", "rdx", $hook);
+    };
+    ($name:ident, 2, $hook:path) => {
+        entry!($name, "rdx", "rcx", $hook);
+    };
+    ($name:ident, 3, $hook:path) => {
+        entry!($name, "rcx", "r8", $hook);
+    };
+    ($name:ident, $pc:literal, $sp:literal, $hook:path) => {
+        /// Stands in for the C function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!("mov ", $pc, ", qword ptr [rsp]"),
+                concat!("mov ", $sp, ", rsp"),
+                "jmp {hook}",
+                hook = sym $hook,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that does something before and after the real function: see [`forward`].
+macro_rules! entry_forward {
+    ($name:ident, $function:expr) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov al, {index}",
+                "jmp {forward_entry}",
+                index = const $function as usize,
+                forward_entry = sym $crate::arch::forward_entry,
+            )
+        }
+    };
+}
+
+/// Goes on for `entry_forward`, with the function's index in al.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn forward_entry() {
+    core::arch::naked_asm!(
+        "movzx eax, al",
+        "mov r10, qword ptr [rsp]",
+        "mov r11, rsp",
+        "jmp {forward}",
+        forward = sym forward,
+    )
+}
+
+/// Entry of a hook for which `$hook` does all, unless it gives 0 or `$when` is 0: then as `entry_forward`.
+///
+/// `$hook` is told the two arguments, the return address, the stack pointer at entry, and `$flags`. What it gives is the
+/// result, or with "jmp rax" as `$then` the function that is jumped to. `$second` may set the second argument.
+macro_rules! entry_direct {
+    ($name:ident, $function:expr, $when:path, $hook:path, $flags:expr, $second:literal, $then:literal) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "cmp dword ptr [rip + {when}], 0",
+                "je 2f",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                $second,
+                "mov rdx, qword ptr [rsp + 24]",
+                "lea rcx, [rsp + 24]",
+                "mov r8d, {flags}",
+                "call {hook}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "test rax, rax",
+                "je 2f",
+                $then,
+                "2:",
+                "mov al, {index}",
+                "jmp {forward_entry}",
+                ".cfi_endproc",
+                when = sym $when,
+                flags = const ($flags) as u32,
+                hook = sym $hook,
+                index = const $function as usize,
+                forward_entry = sym $crate::arch::forward_entry,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that does something before the real function and leaves the rest to it: see [`pass`].
+macro_rules! entry_pass {
+    ($name:ident, $function:expr) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov r11b, {index}",
+                "jmp {pass}",
+                index = const $function as usize,
+                pass = sym $crate::arch::pass,
+            )
+        }
+    };
+}
+
+/// Entry of a hook with variable arguments: makes a `va_list` of them and forwards to `$function`, which takes one. `$fixed` is
+/// the number of named arguments; then eight times that.
+macro_rules! entry_variadic {
+    ($name:ident, $function:expr, 2) => {
+        entry_variadic!($name, $function, "16");
+    };
+    ($name:ident, $function:expr, 3) => {
+        entry_variadic!($name, $function, "24");
+    };
+    ($name:ident, $function:expr, $fixed:literal) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov r10d, {index}",
+                concat!("mov r11d, ", $fixed),
+                "jmp {variadic}",
+                index = const $function as usize,
+                variadic = sym $crate::arch::variadic,
+            )
+        }
+    };
+}
+
+/// Goes on for `entry_variadic`, with the function's index in r10 and what its named arguments take in r11: 16 bytes, or more.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn variadic() {
+    core::arch::naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "sub rsp, 208",
+        "mov qword ptr [rsp], rdi",
+        "mov qword ptr [rsp + 8], rsi",
+        "mov qword ptr [rsp + 16], rdx",
+        "mov qword ptr [rsp + 24], rcx",
+        "mov qword ptr [rsp + 32], r8",
+        "mov qword ptr [rsp + 40], r9",
+        "test al, al",
+        "je 2f",
+        "movaps xmmword ptr [rsp + 48], xmm0",
+        "movaps xmmword ptr [rsp + 64], xmm1",
+        "movaps xmmword ptr [rsp + 80], xmm2",
+        "movaps xmmword ptr [rsp + 96], xmm3",
+        "movaps xmmword ptr [rsp + 112], xmm4",
+        "movaps xmmword ptr [rsp + 128], xmm5",
+        "movaps xmmword ptr [rsp + 144], xmm6",
+        "movaps xmmword ptr [rsp + 160], xmm7",
+        "2:",
+        "mov dword ptr [rsp + 176], r11d",
+        "mov dword ptr [rsp + 180], 48",
+        "lea rax, [rbp + 16]",
+        "mov qword ptr [rsp + 184], rax",
+        "mov qword ptr [rsp + 192], rsp",
+        // The list is the argument behind the named ones.
+        "lea rax, [rsp + 176]",
+        "cmp r11d, 16",
+        "cmove rdx, rax",
+        "cmovne rcx, rax",
+        "mov eax, r10d",
+        "mov r10, qword ptr [rbp + 8]",
+        "lea r11, [rbp + 8]",
+        "call {forward}",
+        "leave",
+        "ret",
+        forward = sym forward,
+    )
+}
+
+pub(crate) use {entry, entry_direct, entry_forward, entry_pass, entry_variadic};
