@@ -112,15 +112,15 @@ impl Table {
             cache.trusted.store(trusted.wrapping_sub(1), Relaxed);
             return 0;
         }
-        let mut found = self.find(pc);
+        // The version from before the search: what is found is kept only as long as nothing was taken out since.
+        let (mut version, mut found) = (self.version.load(Acquire), self.find(pc));
         // Another thread's `dlclose` may take out again what one has just put in.
         for _ in 0..TRIES {
             if found.is_some() || !self.refill(lane, Some(pc), false) {
                 break;
             }
-            found = self.find(pc);
+            (version, found) = (self.version.load(Acquire), self.find(pc));
         }
-        let version = self.version.load(Relaxed);
         let Some((start, end)) = found else {
             // Code of no module, such as a JIT's. A page is range enough.
             let page = pc & !0xFFF;
@@ -211,10 +211,12 @@ impl Table {
         }
     }
 
-    /// Declares what is there after a `dlclose`.
+    /// Declares what is there after a `dlclose`, unless another is going on that may be about to unmap some of it.
     pub(crate) fn after_unload(&self, lane: &Lane) {
         self.unloading.fetch_sub(1, Relaxed); // as above
-        if let Some(mut guard) = self.lock_waiting(lane.tid.load(Relaxed)) {
+        if let Some(mut guard) = self.lock_waiting(lane.tid.load(Relaxed))
+            && self.unloading.load(Relaxed) == 0
+        {
             guard.read_maps(lane, None, false);
         }
     }

@@ -1,10 +1,10 @@
-/* Four threads open and close plug-ins (argv) at once, each of which keeps a block each time. */
+/* Eight threads open and close plug-ins (argv) at once, each of which keeps a block each time. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 4, ROUNDS = 50 };
+enum { THREADS = 8, ROUNDS = 201 };
 static char **plugins;
 static void *volatile kept[THREADS][ROUNDS];
 
