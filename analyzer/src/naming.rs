@@ -145,8 +145,8 @@ impl Names {
             return vec![plain];
         }
         let named = located.iter().map(|located| Frame {
-            function: located.function.clone(),
-            file: located.file.clone(),
+            function: located.function.as_deref().map(str::to_owned),
+            file: located.file.as_deref().map(str::to_owned),
             line: located.line,
             column: located.column,
             inlined: located.inlined,
@@ -162,7 +162,7 @@ impl Names {
             let index = file.addresses.binary_search(&address).ok()?;
             file.resolved.addresses.get(index)
         });
-        located.map_or(&[], Vec::as_slice)
+        located.map_or(&[], |frames| frames)
     }
 }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Lines that addr2line would print, by file and address.
 struct Lines(FxHashMap<(PathBuf, u64), String>);
@@ -114,7 +115,7 @@ fn own_lines<'l>(
     callers: &[&'l [u8]],
     log: &'l [u8],
     options: &symbols::Options,
-) -> FxHashMap<&'l [u8], (String, u32)> {
+) -> FxHashMap<&'l [u8], (Arc<str>, u32)> {
     let mut known = all_callers(log);
     let places: Vec<_> = callers
         .iter()
@@ -155,9 +156,10 @@ fn own_lines<'l>(
     let mut lines = FxHashMap::default();
     for (callers, resolved) in wanted.into_iter().zip(resolved) {
         for ((text, _), frames) in callers.into_iter().zip(resolved.addresses) {
-            let innermost = frames.into_iter().next();
-            if let Some((file, line)) = innermost.and_then(|frame| frame.file.zip(frame.line)) {
-                lines.insert(*text, (file, line));
+            if let Some(innermost) = frames.first()
+                && let (Some(file), Some(line)) = (&innermost.file, innermost.line)
+            {
+                lines.insert(*text, (Arc::clone(file), line));
             }
         }
     }

@@ -35,6 +35,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where to look for symbols, and how to show them.
 #[derive(Clone, Debug)]
@@ -78,7 +79,8 @@ pub struct Module {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// One entry an address asked for, in the same order: its frames, innermost first; none where nothing is known.
-    pub addresses: Vec<Vec<Located>>,
+    /// Those of an address that was asked for again are shared.
+    pub addresses: Vec<Arc<[Located]>>,
     /// What kind of information there was.
     pub found: Source,
     /// The files it came from.
@@ -93,9 +95,9 @@ pub struct Resolved {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located {
     /// The function's name.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// The source file, absolute if the compiler said so, and mapped.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// The line in it, from 1.
     pub line: Option<u32>,
     /// The column in that, from 1.
@@ -227,7 +229,8 @@ fn look_up(
 #[must_use]
 pub fn readable(names: &[&str], options: &Options) -> Vec<String> {
     let found = names::Names::of(names.iter().copied(), options.demangle);
-    names.iter().map(|name| found.readable(name)).collect()
+    let readable = |name: &&str| found.readable(name).as_ref().to_owned();
+    names.iter().map(readable).collect()
 }
 
 /// Bytes of stack for a thread that looks up symbols. Only what is used takes memory.
@@ -249,7 +252,7 @@ impl Resolved {
     fn pick(&self, known: &[u64], asked: &[FileAddress]) -> Self {
         let frames = |address: &FileAddress| {
             let index = known.binary_search(&address.0).ok()?;
-            self.addresses.get(index).cloned()
+            self.addresses.get(index).map(Arc::clone)
         };
         Self {
             addresses: asked

@@ -80,7 +80,7 @@ pub(super) fn resolve(
 /// The result where no file can be used.
 fn nothing(files: Files, addresses: usize) -> Resolved {
     Resolved {
-        addresses: vec![Vec::new(); addresses],
+        addresses: vec![Arc::default(); addresses],
         found: if files.is_rebuilt {
             Source::BuildIdMismatch
         } else {
@@ -159,22 +159,27 @@ fn with_symbol(mut frames: Vec<Frame>, symbol: Option<&Symbol<'_>>) -> Vec<Frame
 }
 
 /// Paths of source files as they are shown, by what the debug information has.
-fn paths<'a>(frames: &'a [Vec<Frame>], options: &Options) -> FxHashMap<&'a str, String> {
+fn paths<'a>(frames: &'a [Vec<Frame>], options: &Options) -> FxHashMap<&'a str, Arc<str>> {
     let mut paths = FxHashMap::default();
     for file in frames
         .iter()
         .flatten()
         .filter_map(|frame| frame.file.as_deref())
     {
-        paths
-            .entry(file)
-            .or_insert_with(|| path::mapped(path::normalised(&names::bounded(file)), &options.map));
+        paths.entry(file).or_insert_with(|| {
+            let path = path::normalised(&names::bounded(file));
+            Arc::from(path::mapped(path, &options.map))
+        });
     }
     paths
 }
 
 /// The frames at one address as they are shown.
-fn located(frames: &[Frame], names: &Names<'_>, paths: &FxHashMap<&str, String>) -> Vec<Located> {
+fn located(
+    frames: &[Frame],
+    names: &Names<'_>,
+    paths: &FxHashMap<&str, Arc<str>>,
+) -> Arc<[Located]> {
     let outermost = frames.len().saturating_sub(1);
     frames
         .iter()

@@ -5,6 +5,7 @@ mod itanium;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 /// Bytes a name may have; longer ones end in an ellipsis.
 const MAX_NAME: usize = 4096;
@@ -21,7 +22,7 @@ fn is_rust_v0(name: &str) -> bool {
 }
 
 /// Names as a reader knows them, by what the compiler made of them.
-pub(super) struct Names<'a>(FxHashMap<&'a str, String>);
+pub(super) struct Names<'a>(FxHashMap<&'a str, Arc<str>>);
 
 impl<'a> Names<'a> {
     /// Makes all of `raw` readable; what cannot be demangled stays as it is.
@@ -30,14 +31,15 @@ impl<'a> Names<'a> {
         let readable = raw.into_par_iter().map(|raw| {
             let demangled = demangle.then(|| demangled(raw)).flatten();
             let readable = demangled.unwrap_or_else(|| bounded(raw));
-            (raw, readable)
+            (raw, Arc::from(readable))
         });
         Self(readable.collect())
     }
 
     /// The readable form of a name that was among those given.
-    pub(super) fn readable(&self, raw: &str) -> String {
-        self.0.get(raw).cloned().unwrap_or_else(|| bounded(raw))
+    pub(super) fn readable(&self, raw: &str) -> Arc<str> {
+        let known = self.0.get(raw).map(Arc::clone);
+        known.unwrap_or_else(|| Arc::from(bounded(raw)))
     }
 }
 

@@ -21,7 +21,7 @@ fn places(program: &Path, labels: &[&str]) -> Vec<(String, u32)> {
 
 fn place(frame: &Located) -> (String, u32) {
     (
-        frame.function.clone().unwrap_or_default(),
+        frame.function.as_deref().unwrap_or_default().to_owned(),
         frame.line.unwrap_or(0),
     )
 }
@@ -227,7 +227,10 @@ fn assembler_code() {
             "{flags}"
         );
         if line == 0 {
-            assert_eq!(found.addresses[1], [], "nothing says what lies behind it");
+            assert!(
+                found.addresses[1].is_empty(),
+                "nothing says what lies behind it"
+            );
         } else {
             // Its line is known, but no function.
             assert_eq!(found.addresses[1][0].function, None);
@@ -258,7 +261,10 @@ fn stubs_of_the_linker() {
             .map(|at| FileAddress(plt.address() + at))
             .collect();
         let found = look_up(&program, None, &addresses, &Options::default());
-        assert!(found.addresses.iter().all(Vec::is_empty), "{found:?}");
+        assert!(
+            found.addresses.iter().all(|frames| frames.is_empty()),
+            "{found:?}"
+        );
     }
 }
 

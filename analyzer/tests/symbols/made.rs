@@ -6,6 +6,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// One function of its own file, one of a header, and one inlined into `main`.
 ///
@@ -183,11 +184,14 @@ pub(crate) fn expect_names(found: &Resolved) {
 
 /// Asserts that nothing is known about the addresses.
 pub(crate) fn expect_nothing(found: &Resolved) {
-    assert!(found.addresses.iter().all(Vec::is_empty), "{found:#?}");
+    assert!(
+        found.addresses.iter().all(|frames| frames.is_empty()),
+        "{found:#?}"
+    );
 }
 
 fn shown(frames: &[Located]) -> Vec<(String, String, u32, bool)> {
-    let or_unknown = |text: &Option<String>| text.clone().unwrap_or("?".to_owned());
+    let or_unknown = |text: &Option<Arc<str>>| text.as_deref().unwrap_or("?").to_owned();
     frames
         .iter()
         .map(|frame| {

@@ -7,6 +7,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PROGRAM: &str = r#"
 #include <cstdlib>
@@ -140,7 +141,7 @@ fn demangled_in_full() {
     let program = build("demangled_in_full", "-O0");
     let found = look_up(&program, None, &addresses(&program), &Options::default());
     let has = |name: &str| {
-        let mut frames = found.addresses.iter().flatten();
+        let mut frames = found.addresses.iter().flat_map(|frames| &**frames);
         assert!(
             frames.any(|frame| frame.function.as_deref() == Some(name)),
             "{name}"
@@ -155,7 +156,7 @@ fn demangled_in_full() {
     has("u8name_größe()");
     has("auto main::{lambda(auto:1)#1}::operator()<int>(int) const");
     // Nobody reads a name to the end that fills a screen.
-    let mut names = found.addresses.iter().flatten();
+    let mut names = found.addresses.iter().flat_map(|frames| &**frames);
     let is_deep = |name: &&str| name.starts_with("void deep_leak<Cat<Cat<");
     let deep = names.find_map(|frame| frame.function.as_deref().filter(is_deep));
     let deep = deep.expect("it is there");
@@ -165,7 +166,7 @@ fn demangled_in_full() {
         ..Options::default()
     };
     let found = look_up(&program, None, &addresses(&program), &raw);
-    let mut frames = found.addresses.iter().flatten();
+    let mut frames = found.addresses.iter().flat_map(|frames| &**frames);
     assert!(frames.any(|frame| frame.function.as_deref() == Some("_ZN4Both1vEv")));
 }
 
@@ -194,12 +195,17 @@ fn requests_are_answered_in_order_and_alike() {
     let found = resolve(&requests, &Options::default());
     let forwards = look_up(&program, None, &all, &Options::default()).addresses;
     assert!(found[0].addresses.iter().eq(forwards.iter().rev()));
-    assert_eq!(found[1].addresses, [vec![]]);
+    assert_eq!(found[1].addresses, [Arc::default()]);
     assert_eq!(
         found[2].addresses,
         [forwards[100].clone(), forwards[100].clone()]
     );
     assert!(found[3].addresses.is_empty());
+    // What is asked for again costs a pointer.
+    let first = &found[0].addresses[all.len() - 1 - 100];
+    for again in &found[2].addresses {
+        assert!(!again.is_empty() && Arc::ptr_eq(first, again));
+    }
 }
 
 /// All names of a large library, compared with `c++filt`, but for those that it gets wrong: where a parameter of a template

@@ -325,7 +325,7 @@ fn unversioned(name: &str) -> &str {
 
 fn places(frames: &[Located]) -> Vec<Place> {
     let place = |frame: &Located| Place {
-        function: frame.function.clone().unwrap_or("??".to_owned()),
+        function: frame.function.as_deref().unwrap_or("??").to_owned(),
         line: frame.line.unwrap_or(0),
     };
     frames.iter().map(place).collect()

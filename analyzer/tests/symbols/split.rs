@@ -58,7 +58,8 @@ fn a_unit_of_another_build_is_not_used() {
     run(&built, "gcc -g -O1 -I. -gsplit-dwarf -o prog main.c");
     let found = look_up(&built.join("first"), None, &calls, &Options::default());
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
-    assert!(found.addresses.iter().flatten().all(|frame| !frame.inlined));
+    let mut frames = found.addresses.iter().flat_map(|frames| &**frames);
+    assert!(frames.all(|frame| !frame.inlined));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 use super::{MAX_NAME, Names, is_mangled};
 
 fn readable(name: &str, demangle: bool) -> String {
-    Names::of([name].into_iter(), demangle).readable(name)
+    Names::of([name].into_iter(), demangle)
+        .readable(name)
+        .as_ref()
+        .to_owned()
 }
 
 #[test]
