@@ -90,11 +90,26 @@ impl Search {
         file: Option<&'a Path>,
     ) -> impl Iterator<Item = Candidate> + 'a {
         let of_rule = |rule| move |path| Candidate { path, rule };
-        let by_id = id.into_iter().flat_map(|id| self.in_trees(id));
+        let folders = self.folders(module, file);
+        let named_by_user = self.debug_dirs.iter().flat_map({
+            let folders = folders.clone();
+            move |directory| {
+                let by_id = id.into_iter().flat_map(|id| trees_in(directory, id));
+                let by_link = link.into_iter();
+                let by_link = by_link.flat_map(|link| linked_in(directory, link, &folders));
+                let by_name = module.into_iter();
+                let by_name = by_name.flat_map(|module| named_in(directory, module));
+                by_id
+                    .map(of_rule(Rule::BuildId))
+                    .chain(by_link.map(of_rule(Rule::DebugLink)))
+                    .chain(by_name.map(of_rule(Rule::DebugDir)))
+                    .collect::<Vec<_>>()
+            }
+        });
+        let by_id = id.into_iter().flat_map(|id| self.in_global_tree(id));
         let by_link = link
             .into_iter()
-            .flat_map(move |link| self.linked(link, module, file));
-        let by_name = module.into_iter().flat_map(|module| self.named(module));
+            .flat_map(move |link| self.linked(link, file, &folders));
         let beside = file.and_then(|file| {
             let name = with_suffix(file.file_name()?, ".debug");
             self.beside(file, Path::new(&name))
@@ -105,83 +120,53 @@ impl Search {
             .into_iter()
             .flat_map(move |id| self.indexed(id, file.is_none()));
         let mut seen = FxHashSet::default();
-        by_id
-            .map(of_rule(Rule::BuildId))
+        named_by_user
+            .chain(by_id.map(of_rule(Rule::BuildId)))
             .chain(by_link.map(of_rule(Rule::DebugLink)))
-            .chain(by_name.map(of_rule(Rule::DebugDir)))
             .chain(beside.map(of_rule(Rule::Beside)))
             .chain(cached.map(of_rule(Rule::Debuginfod)))
             .chain(indexed.map(of_rule(Rule::BuildId)))
             .filter(move |candidate| seen.insert(candidate.path.clone()))
     }
 
-    /// `xx/yyyy.debug` in all trees of build ids.
-    fn in_trees(&self, id: &[u8]) -> Vec<PathBuf> {
-        let place = |suffix| super::build_id_place(id, suffix);
-        let (Some(debug), Some(module)) = (place(".debug"), place("")) else {
-            return Vec::new();
-        };
-        let mut paths = Vec::new();
-        for directory in &self.debug_dirs {
-            paths.push(directory.join(&debug));
-            paths.extend(
-                debug
-                    .strip_prefix(super::BUILD_IDS)
-                    .map(|below| directory.join(below)),
-            );
-            paths.push(directory.join("usr/lib/debug").join(&debug));
-            // The tree also leads to the stripped file; it may have symbols.
-            paths.push(directory.join(&module));
-        }
-        paths.extend(self.in_root(&Path::new(GLOBAL).join(&debug)));
-        paths.extend(self.in_root(&Path::new(GLOBAL).join(&module)));
-        paths
+    /// `xx/yyyy.debug` in the tree of build ids of the system.
+    fn in_global_tree(&self, id: &[u8]) -> Vec<PathBuf> {
+        let places = [".debug", ""].map(|suffix| super::build_id_place(id, suffix));
+        let places = places.into_iter().flatten();
+        places
+            .filter_map(|place| self.in_root(&Path::new(GLOBAL).join(place)))
+            .collect()
     }
 
-    /// Where a debug link's name can lead.
-    fn linked(&self, link: &str, module: Option<&str>, file: Option<&Path>) -> Vec<PathBuf> {
-        let mut paths = Vec::new();
-        // As in `/bin/prog`, whose debug file is that of `/usr/bin/prog`. Below a sysroot links were followed already.
-        let is_below = |file: &&Path| {
-            let root = self.sysroot.as_ref();
-            root.is_some_and(|root| file.starts_with(root))
-        };
-        let real = file.filter(|file| !is_below(file));
-        let real = real.and_then(|file| file.canonicalize().ok());
-        for file in [file, real.as_deref()].into_iter().flatten() {
-            paths.extend(self.beside(file, Path::new(link)));
-            paths.extend(self.beside(file, &Path::new(".debug").join(link)));
-        }
+    /// The folders that a module is in, as the traced system names them, without their root.
+    fn folders(&self, module: Option<&str>, file: Option<&Path>) -> Vec<PathBuf> {
+        let real = self.real(file);
         let real_on_target = match &self.sysroot {
             Some(root) => file.and_then(|file| file.strip_prefix(root).ok()),
             None => real.as_deref(),
         };
-        for directory in [module.map(Path::new), real_on_target]
-            .into_iter()
-            .flatten()
-            .filter_map(|path| Some(below_root(path.parent()?).join(link)))
-        {
-            paths.extend(self.debug_dirs.iter().map(|base| base.join(&directory)));
-            paths.extend(self.in_root(&Path::new(GLOBAL).join(&directory)));
-        }
-        paths.extend(self.debug_dirs.iter().map(|base| base.join(link)));
-        paths
+        let paths = [module.map(Path::new), real_on_target];
+        let folders = paths.into_iter().flatten().filter_map(Path::parent);
+        folders.map(below_root).collect()
     }
 
-    /// The module's own name, in directories that the user named.
-    fn named(&self, module: &str) -> Vec<PathBuf> {
-        let module = Path::new(module);
-        let Some(name) = module.file_name() else {
-            return Vec::new();
-        };
-        let suffixed = with_suffix(name, ".debug");
+    /// The file behind all links, as in `/bin/prog`, whose debug file is that of `/usr/bin/prog`. Below a sysroot they were
+    /// followed already.
+    fn real(&self, file: Option<&Path>) -> Option<PathBuf> {
+        let is_below = |root: &PathBuf| file.is_some_and(|file| file.starts_with(root));
+        let file = file.filter(|_| !self.sysroot.as_ref().is_some_and(is_below));
+        file?.canonicalize().ok()
+    }
+
+    /// Where a debug link's name can lead.
+    fn linked(&self, link: &str, file: Option<&Path>, folders: &[PathBuf]) -> Vec<PathBuf> {
         let mut paths = Vec::new();
-        for directory in &self.debug_dirs {
-            let full = directory.join(below_root(module));
-            paths.push(full.with_file_name(&suffixed));
-            paths.push(full);
-            paths.push(directory.join(&suffixed));
-            paths.push(directory.join(name));
+        for file in [file, self.real(file).as_deref()].into_iter().flatten() {
+            paths.extend(self.beside(file, Path::new(link)));
+            paths.extend(self.beside(file, &Path::new(".debug").join(link)));
+        }
+        for folder in folders {
+            paths.extend(self.in_root(&Path::new(GLOBAL).join(folder).join(link)));
         }
         paths
     }
@@ -225,7 +210,9 @@ impl Search {
         } else {
             paths.extend(self.beside(debug, name));
         }
-        paths.extend(self.in_trees(id));
+        let in_trees = |directory: &PathBuf| trees_in(directory, id);
+        paths.extend(self.debug_dirs.iter().flat_map(in_trees));
+        paths.extend(self.in_global_tree(id));
         let below_global = name.strip_prefix(GLOBAL).ok();
         for directory in &self.debug_dirs {
             paths.extend(below_global.map(|below| directory.join(below)));
@@ -277,6 +264,46 @@ impl Search {
         paths.extend(self.debug_dirs.iter().map(|base| base.join(&in_bundle)));
         paths
     }
+}
+
+/// `xx/yyyy.debug` in the trees of build ids that a directory can be or hold.
+fn trees_in(directory: &Path, id: &[u8]) -> Vec<PathBuf> {
+    let place = |suffix| super::build_id_place(id, suffix);
+    let (Some(debug), Some(module)) = (place(".debug"), place("")) else {
+        return Vec::new();
+    };
+    let mut paths = vec![directory.join(&debug)];
+    let below = debug.strip_prefix(super::BUILD_IDS);
+    paths.extend(below.map(|below| directory.join(below)));
+    paths.push(directory.join("usr/lib/debug").join(&debug));
+    // The tree also leads to the stripped file; it may have symbols.
+    paths.push(directory.join(&module));
+    paths
+}
+
+/// Where a debug link's name can lead in a directory that the user named.
+fn linked_in(directory: &Path, link: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = folders.iter().map(|folder| directory.join(folder));
+    folders
+        .chain([directory.to_owned()])
+        .map(|folder| folder.join(link))
+        .collect()
+}
+
+/// The module's own name, in a directory that the user named.
+fn named_in(directory: &Path, module: &str) -> Vec<PathBuf> {
+    let module = Path::new(module);
+    let Some(name) = module.file_name() else {
+        return Vec::new();
+    };
+    let suffixed = with_suffix(name, ".debug");
+    let full = directory.join(below_root(module));
+    vec![
+        full.with_file_name(&suffixed),
+        full,
+        directory.join(&suffixed),
+        directory.join(name),
+    ]
 }
 
 fn with_suffix(name: &OsStr, suffix: &str) -> std::ffi::OsString {
@@ -390,17 +417,17 @@ mod tests {
                 "/d/ab/cdef.debug",
                 "/d/usr/lib/debug/.build-id/ab/cdef.debug",
                 "/d/.build-id/ab/cdef",
-                "/usr/lib/debug/.build-id/ab/cdef.debug",
-                "/usr/lib/debug/.build-id/ab/cdef",
-                "/bin/prog.dbg",
-                "/bin/.debug/prog.dbg",
                 "/d/bin/prog.dbg",
-                "/usr/lib/debug/bin/prog.dbg",
                 "/d/prog.dbg",
                 "/d/bin/prog.debug",
                 "/d/bin/prog",
                 "/d/prog.debug",
                 "/d/prog",
+                "/usr/lib/debug/.build-id/ab/cdef.debug",
+                "/usr/lib/debug/.build-id/ab/cdef",
+                "/bin/prog.dbg",
+                "/bin/.debug/prog.dbg",
+                "/usr/lib/debug/bin/prog.dbg",
                 "/bin/prog.debug",
                 "/cache/abcdef/debuginfo",
                 "/cache/abcdef/executable",

@@ -4,6 +4,7 @@ use crate::made::{before, is_installed, look_up, run, scratch, skip};
 use heapwire::address::FileAddress;
 use heapwire::symbols::{Located, Options};
 use object::{Object, ObjectSection};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -109,86 +110,174 @@ fn cold_parts() {
     }
 }
 
+const FOLDED_IN_C: &str = "#include <stdlib.h>
+void *volatile kept;
+__attribute__((noinline)) EXTERN void one(void) {
+    kept = malloc(7);
+    kept = 0;
+}
+__attribute__((noinline)) EXTERN void two(void) {
+    kept = malloc(7);
+    kept = 0;
+}
+int main(void) {
+    one();
+    two();
+    return 0;
+}
+";
+
+/// The same, with the functions in the same lines.
+const FOLDED_IN_RUST: &str = "extern \"C\" { fn malloc(size: usize) -> *mut u8; }
+use std::hint::black_box;
+#[inline(never)] #[no_mangle] extern \"C\" fn one() {
+    black_box(unsafe { malloc(7) });
+    black_box(0);
+}
+#[inline(never)] #[no_mangle] extern \"C\" fn two() {
+    black_box(unsafe { malloc(7) });
+    black_box(0);
+}
+fn main() {
+    one();
+    two();
+}
+";
+
 /// Of functions that are folded into one, either may be named, and with its own line, though the table has the lines of
 /// both under one address.
 #[test]
 fn folded_functions() {
+    let c = |file: &'static str, word, compiler| {
+        let build = move |version: u32, linker: &str| {
+            format!(
+                "{compiler} -gdwarf-{version} -O1 -ffunction-sections -fuse-ld={linker} -Wl,--icf=all -o prog {file}"
+            )
+        };
+        (
+            file,
+            FOLDED_IN_C.replace("EXTERN", word),
+            Box::new(build) as Box<dyn Fn(u32, &str) -> String>,
+        )
+    };
+    let rust = |version: u32, linker: &str| {
+        format!(
+            "rustc -g -C dwarf-version={version} -C opt-level=1 -C link-self-contained=no -C link-arg=-fuse-ld={linker} -C link-arg=-Wl,--icf=all -o prog main.rs"
+        )
+    };
+    let languages = [
+        c("main.c", "", "gcc"),
+        c("main.cpp", "extern \"C\"", "g++"),
+        ("main.rs", FOLDED_IN_RUST.to_owned(), Box::new(rust)),
+    ];
     for linker in ["gold", "lld", "mold"] {
-        if !is_installed(&format!("ld.{linker}")) && !is_installed(linker) {
-            skip(linker, linker);
+        if !has_linker(linker) {
             continue;
         }
         for version in [4, 5] {
-            let built = scratch("folded_functions");
-            fs::write(
-                built.join("main.c"),
-                "#include <stdlib.h>\nvoid *volatile kept;\n\
-                 __attribute__((noinline)) void one(void) {\n    kept = malloc(7);\n    kept = 0;\n}\n\
-                 __attribute__((noinline)) void two(void) {\n    kept = malloc(7);\n    kept = 0;\n}\n\
-                 int main(void) {\n    one();\n    two();\n    return 0;\n}\n",
-            )
-            .unwrap();
-            run(
-                &built,
-                &format!(
-                    "gcc -g -gdwarf-{version} -O1 -ffunction-sections -fuse-ld={linker} -Wl,--icf=all -o prog main.c"
-                ),
-            );
-            let program = built.join("prog");
-            let (one, two) = (before(&program, "one"), before(&program, "two"));
-            assert_eq!(one, two, "{linker} folded nothing");
-            // The call begins some bytes into the function.
-            let addresses: Vec<FileAddress> = (5..20).map(|at| FileAddress(one.0 + at)).collect();
-            let found = look_up(&program, None, &addresses, &Options::default());
-            for frames in &found.addresses {
-                let place = place(&frames[0]);
-                let lines = match place.0.as_str() {
-                    "one" => 3..=6,
-                    "two" => 7..=10,
-                    other => panic!("{linker}: {other}"),
-                };
-                assert!(
-                    lines.contains(&place.1),
-                    "{linker} DWARF {version}: {place:?}"
-                );
+            for (file, source, build) in &languages {
+                let built = scratch("folded_functions");
+                fs::write(built.join(file), source).unwrap();
+                run(&built, &build(version, linker));
+                let program = built.join("prog");
+                let symbols = run(&built, "nm prog");
+                let ends = [" one", " two"];
+                let folded = symbols
+                    .lines()
+                    .filter(|line| ends.iter().any(|end| line.ends_with(end)));
+                let addresses: BTreeSet<&str> = folded.map(|line| &line[..16]).collect();
+                assert_eq!(addresses.len(), 1, "{linker} folded nothing of {file}");
+                let one = before(&program, "one");
+                // The call begins some bytes into the function.
+                let addresses: Vec<FileAddress> =
+                    (5..16).map(|at| FileAddress(one.0 + at)).collect();
+                let found = look_up(&program, None, &addresses, &Options::default());
+                for frames in &found.addresses {
+                    // In Rust, what is merged into it may be innermost.
+                    let place = place(frames.last().unwrap());
+                    let lines = match place.0.as_str() {
+                        "one" => 3..=6,
+                        "two" => 7..=10,
+                        other => panic!("{linker} {file}: {other}"),
+                    };
+                    assert!(
+                        lines.contains(&place.1),
+                        "{linker} {file} DWARF {version}: {place:?}"
+                    );
+                }
             }
         }
     }
 }
 
+/// Whether this linker is installed; says so if not.
+fn has_linker(linker: &str) -> bool {
+    let is_there = linker == "bfd" || is_installed(&format!("ld.{linker}")) || is_installed(linker);
+    if !is_there {
+        skip(linker, linker);
+    }
+    is_there
+}
+
 /// Linkers mark what they dropped in their own ways: with 0, 1 or the highest address.
 #[test]
 fn dropped_functions() {
+    let many = "    x = x * 3 + x / 7; x ^= x >> 3;\n".repeat(900);
+    let in_c = format!(
+        "#include <stdlib.h>\n{LABEL}volatile unsigned x;\nvoid *volatile kept;\n\
+         EXTERN void dropped(void) {{\n{many}}}\nEXTERN void also_dropped(void) {{\n{many}}}\n\
+         EXTERN void leak(void) {{\n    kept = malloc(1); LABEL(call)\n}}\nint main(void) {{ leak(); return 0; }}\n"
+    );
+    let many = "    x = b(b(x) * 3 + x / 7); x ^= b(x >> 3);\n".repeat(900);
+    let in_rust = format!(
+        "#![allow(named_asm_labels)]\nextern \"C\" {{ fn malloc(size: usize) -> *mut u8; }}\nuse std::hint::black_box as b;\n\
+         #[no_mangle] extern \"C\" fn dropped(mut x: u32) -> u32 {{\n{many}x }}\n#[no_mangle] extern \"C\" fn also_dropped(mut x: u32) -> u32 {{\n{many}x }}\n\
+         #[no_mangle] #[inline(never)] fn leak() {{ unsafe {{\n    b(malloc(1)); std::arch::asm!(\".globl call\", \"call:\");\n}} }}\nfn main() {{ leak(); }}\n"
+    );
+
+    let options = [
+        "-gdwarf-4",
+        "-gdwarf-5",
+        "-gdwarf-5 -no-pie",
+        "-gdwarf-5 -gsplit-dwarf",
+    ];
+    let c = options.map(|flags| {
+        let source = in_c.replace("EXTERN ", "");
+        let build = format!(
+            "gcc {flags} -O0 -ffunction-sections -Wl,--gc-sections -o prog main.c -fuse-ld="
+        );
+        ("main.c", source, build, 2 * 901 + 8)
+    });
+    let cpp = [options[1], "-gdwarf-4 -no-pie"].map(|flags| {
+        let source = in_c.replace("EXTERN", "extern \"C\"");
+        let build = format!(
+            "g++ {flags} -O0 -ffunction-sections -Wl,--gc-sections -o prog main.cpp -fuse-ld="
+        );
+        ("main.cpp", source, build, 2 * 901 + 8)
+    });
+    let rust = [
+        "-C dwarf-version=4 -C relocation-model=static",
+        "-C dwarf-version=5 -C split-debuginfo=unpacked",
+    ]
+    .map(|flags| {
+        let build = format!(
+            "rustc -g {flags} -o prog main.rs -C link-self-contained=no -C link-arg=-fuse-ld="
+        );
+        ("main.rs", in_rust.clone(), build, 2 * 902 + 5)
+    });
     for linker in ["bfd", "gold", "lld", "mold"] {
-        if linker != "bfd" && !is_installed(&format!("ld.{linker}")) && !is_installed(linker) {
-            skip(linker, linker);
+        if !has_linker(linker) {
             continue;
         }
-        for flags in [
-            "-gdwarf-4",
-            "-gdwarf-5",
-            "-gdwarf-5 -no-pie",
-            "-gdwarf-5 -gsplit-dwarf",
-        ] {
+        for (file, source, build, line) in c.iter().chain(&cpp).chain(&rust) {
             let built = scratch("dropped_functions");
-            let many = "    x = x * 3 + x / 7; x ^= x >> 3;\n".repeat(900);
-            fs::write(
-                built.join("main.c"),
-                format!(
-                    "#include <stdlib.h>\n{LABEL}volatile unsigned x;\nvoid *volatile kept;\n\
-                     void dropped(void) {{\n{many}}}\nvoid also_dropped(void) {{\n{many}}}\n\
-                     void leak(void) {{\n    kept = malloc(1); LABEL(call)\n}}\nint main(void) {{ leak(); return 0; }}\n"
-                ),
-            )
-            .unwrap();
-            run(
-                &built,
-                &format!(
-                    "gcc -g {flags} -O0 -ffunction-sections -fuse-ld={linker} -Wl,--gc-sections -o prog main.c"
-                ),
-            );
+            fs::write(built.join(file), source).unwrap();
+            let build = format!("{build}{linker}");
+            run(&built, &build);
+            let symbols = run(&built, "nm prog");
+            assert!(!symbols.contains("dropped"), "{build}");
             let found = places(&built.join("prog"), &["call"]);
-            assert_eq!(found, [expected("leak", 2 * 901 + 8)], "{linker} {flags}");
+            assert_eq!(found, [expected("leak", *line)], "{build}");
         }
     }
 }

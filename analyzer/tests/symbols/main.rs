@@ -6,6 +6,7 @@
 
 mod damage;
 mod formats;
+mod languages;
 mod linked;
 mod made;
 mod names;
