@@ -67,7 +67,26 @@ fn every_layout_of_cpp_has_its_lines() {
             assert_eq!(place(&report), (Some(name), Some(4)), "{kind} {linker}");
         }
     }
+    for kind in ODD_LAYOUTS {
+        let scratch = Scratch::new("lines");
+        scratch.write("main.cpp", LEAK_IN_CPP);
+        tool(
+            scratch.path(),
+            &format!("c++ -g -w {kind} -o prog main.cpp"),
+        );
+        let report = recorded(&scratch, 0);
+        assert_eq!(place(&report), (Some(whole), Some(4)), "{kind}");
+    }
 }
+
+/// Executables whose first segment is not where it usually is: as prelink leaves files, far up, or with the code in it.
+const ODD_LAYOUTS: [&str; 5] = [
+    "-pie -fPIE -Wl,-Ttext-segment=0x41000000",
+    "-no-pie -Wl,-Ttext-segment=0x70000000",
+    "-no-pie -Wl,-z,max-page-size=0x200000",
+    "-pie -fPIE -Wl,-z,noseparate-code",
+    "-pie -fPIE -Wl,-z,separate-code",
+];
 
 #[test]
 fn every_layout_of_rust_has_its_lines() {
@@ -92,6 +111,27 @@ fn every_layout_of_rust_has_its_lines() {
                 "{kind} {linker}"
             );
         }
+    }
+    for kind in ODD_LAYOUTS {
+        let scratch = Scratch::new("lines");
+        scratch.write("prog.rs", LEAK_IN_RUST);
+        let model = if kind.starts_with("-no-pie") {
+            "static"
+        } else {
+            "pic"
+        };
+        let options = kind.split(' ').filter(|option| option.starts_with("-Wl"));
+        let options: String = options.map(|it| format!(" -C link-arg={it}")).collect();
+        let own = "-C link-self-contained=no -C link-arg=-fuse-ld=bfd";
+        let line =
+            format!("rustc --edition 2021 -g -C relocation-model={model} {own}{options} prog.rs");
+        tool(scratch.path(), &line);
+        let report = recorded(&scratch, 0);
+        assert_eq!(
+            place(&report),
+            (Some("prog::inner::leak"), Some(4)),
+            "{kind}"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 use heapwire_tests::run::{Run, command, is_installed, json, list, number, prose, record, run};
 use heapwire_tests::scratch::Scratch;
+use object::{CompressionFormat, Object, ObjectSection};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -271,6 +272,92 @@ fn a_rebuilt_program_is_said_to_be_rebuilt() {
         about[0].contains("not the file that was traced"),
         "{about:?}"
     );
+}
+
+/// A packing that nobody knows is one warning, however many sections have it; names still come from the symbol table.
+#[test]
+fn sections_packed_in_an_unknown_way_are_one_warning() {
+    let made = Made::new("-gz=zlib");
+    let trace = made.record();
+    let mut bytes = fs::read(made.path("prog")).unwrap();
+    let packed: Vec<usize> = {
+        let elf = object::File::parse(&*bytes).unwrap();
+        let sections = elf.sections();
+        let debug = sections.filter(|section| section.name().unwrap().starts_with(".debug_"));
+        let packed = debug
+            .filter(|it| it.compressed_file_range().unwrap().format != CompressionFormat::None);
+        packed
+            .map(|section| usize::try_from(section.file_range().unwrap().0).unwrap())
+            .collect()
+    };
+    assert!(packed.len() > 1);
+    for at in packed {
+        bytes[at] = 99; // the first field says how the section is packed
+    }
+    fs::write(made.path("prog"), bytes).unwrap();
+    let report = report(&trace, &[]);
+    assert_eq!(place(&report), (Some("leak"), None));
+    let about = warnings(&report, "/prog");
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert!(about[0].contains(".debug_info"), "{about:?}");
+}
+
+/// Names and paths are shown as the user wants them.
+#[test]
+fn names_and_paths_as_asked_for() {
+    let made = Made::new("");
+    made.run("cp main.c main.cpp");
+    made.run("c++ -g -O0 -w -o prog main.cpp");
+    let trace = made.record();
+    let built = made.scratch.path().to_str().unwrap();
+    let shown = |options: &[&str]| {
+        let report = report(&trace, options);
+        let frame = leaking(&report).clone();
+        ["function", "file"].map(|key| frame[key].as_str().unwrap().to_owned())
+    };
+    assert_eq!(shown(&[]), ["leak(int)", &format!("{built}/main.cpp")]);
+    let maps = ["/elsewhere=/x".to_owned(), format!("{built}=/home/me/src")];
+    let options = ["--no-demangle", "--map", &maps[0], "--map", &maps[1]];
+    assert_eq!(shown(&options), ["_ZL4leaki", "/home/me/src/main.cpp"]);
+}
+
+/// Rows are calls, whatever these are named: two calls in one line are two, and so are those of functions of one name.
+#[test]
+fn calls_of_one_name_are_rows_of_their_own() {
+    for (file, compiler) in [("main.c", "cc"), ("main.cpp", "c++")] {
+        let made = Made::new("");
+        made.scratch.write(
+            "same.h",
+            "#include <stdlib.h>\nstatic void *volatile kept;\n\
+             static void same(void) { kept = malloc(4321); kept = malloc(4321); }\n",
+        );
+        let source = "#include \"same.h\"\nENTRY { same(); return 0; }\n";
+        made.scratch.write(
+            &format!("other_{file}"),
+            source.replace("ENTRY", "int other(void)"),
+        );
+        made.scratch.write(
+            file,
+            source
+                .replace("ENTRY", "int other(void);\nint main(void)")
+                .replace("return 0", "return other()"),
+        );
+        made.run(&format!("{compiler} -g -O0 -w -o prog {file} other_{file}"));
+        let report = report(&made.record(), &[]);
+        let leaks = list(&report["processes"][0]["leaks"]);
+        let same = leaks.iter().filter(|leak| leak["bytes"] == 4321);
+        let shown = same.map(|leak| {
+            let frame = &leak["stack"][0];
+            let name = frame["function"].as_str().unwrap();
+            (
+                name.trim_end_matches("()").to_owned(),
+                frame["line"].as_u64(),
+                number(&leak["blocks"]),
+            )
+        });
+        let shown: Vec<_> = shown.collect();
+        assert_eq!(shown, vec![("same".to_owned(), Some(3), 1); 4], "{file}");
+    }
 }
 
 /// Code that a program makes itself lies in no module: its address is all there is.
