@@ -38,10 +38,11 @@ const LEAKS: [&str; 13] = [
     "RUSTFLAGS",
 ];
 
-/// What makes the library small and no slower: inlining is chosen by hand where it counts, no loop is worth being copied, frames
-/// with a pointer take less to describe to unwinders, functions that are the same are one. That functions start at multiples
-/// of 2 is enough for speed.
-const SMALL: [&str; 8] = [
+/// What makes the library small and no slower: inlining is chosen by hand where it counts, no loop is worth being copied, functions
+/// that are the same are one. That functions start at multiples of 2 is enough for speed. Real functions are called from machine
+/// code that describes its frames to unwinders; in the rest of the library a frame pointer has to do. (The fat kind of linking
+/// would take a part of the core library in that has every function described.)
+const SMALL: [&str; 9] = [
     "-Cllvm-args=-inline-threshold=35",
     "-Cllvm-args=-align-all-functions=1",
     "-Clink-arg=-Wl,--icf=all",
@@ -49,6 +50,7 @@ const SMALL: [&str; 8] = [
     "-Cllvm-args=-align-loops=1",
     "-Cno-vectorize-loops",
     "-Cno-vectorize-slp",
+    "-Cforce-unwind-tables=no",
     "-Cforce-frame-pointers=yes",
 ];
 
@@ -143,7 +145,7 @@ fn build(out: &Path, target: &str) -> Result<PathBuf, Box<dyn Error>> {
         .env("CARGO_ENCODED_RUSTFLAGS", flags)
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
-        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_LTO", "thin")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")

@@ -43,7 +43,6 @@ const UNSAFE: &[&str] = &[
     "auxiliary.rs",
     "cell.rs",
     "clock.rs",
-    "direct.rs",
     "early.rs",
     "fatal.rs",
     "forward.rs",

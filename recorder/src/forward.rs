@@ -1,4 +1,4 @@
-//! Hooks that do something before and after the real function: `calloc` and the aligned ones, C++'s operators (unless `direct`
+//! Hooks that do something before and after the real function: `realloc`, `calloc` and the aligned ones, C++'s operators (unless `direct`
 //! does them), the functions that allocate for their caller, `dlclose`, `fork`.
 
 use crate::arch::{self, entry_forward, entry_variadic};
@@ -27,6 +27,22 @@ pub(crate) struct Call {
 /// A note in a form without padding that could be read uninitialised: the whole is written by `enter`.
 type Saved = core::mem::MaybeUninit<(bool, Option<Note>)>;
 
+impl Call {
+    /// Leaves a note for hooks that are called from the code from `low` to `high`, until `leave`.
+    fn note(&mut self, lane: &Lane, purpose: Purpose, pc: usize, (low, high): (usize, usize)) {
+        self.outer.write((true, lane.helped.get()));
+        lane.helped.set(Some(Note {
+            sp: self.sp,
+            pc,
+            purpose,
+            low,
+            high,
+            taken: 0,
+            inner: 0,
+        }));
+    }
+}
+
 const _: () = assert!(
     size_of::<Call>() <= 160,
     "the place that arch::forward leaves on the stack"
@@ -41,9 +57,15 @@ pub(crate) unsafe extern "C" fn enter(call: *mut Call) -> usize {
     // SAFETY: `arch::forward` passes its own frame, which nobody else refers to.
     let call = unsafe { &mut *call };
     call.outer.write((false, None));
-    let Some(function) = Function::at(call.index) else {
+    let Some(mut function) = Function::at(call.index) else {
         return arch::missing as *const () as usize;
     };
+    if function == Function::Reallocarray {
+        // Not every libc has it. A product that overflows fails as the largest size does, and leaves the block and errno likewise.
+        let [_, count, each, ..] = &mut call.arguments;
+        *count = count.saturating_mul(*each);
+        function = Function::Realloc;
+    }
     let Some(real) = next::found(function).or_else(|| find(function, call)) else {
         return arch::missing as *const () as usize;
     };
@@ -98,6 +120,16 @@ fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call
             }
             return;
         }
+        Role::Resize => {
+            let [block, size, ..] = call.arguments;
+            heap::resizing(lane, [block, size], at);
+            let inner = next::resizes_by_name().then(|| modules::range_of(real.address));
+            let Some((low, high)) = inner.flatten() else {
+                return;
+            };
+            call.note(lane, Purpose::Resize, call.pc, (low, high));
+            return;
+        }
         Role::Release { family, size } => {
             let [block, ..] = call.arguments;
             if block == 0 {
@@ -114,17 +146,7 @@ fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call
     };
     let around = lane.helped.for_call(call.pc, call.sp);
     let (purpose, pc) = on_behalf_of(around, purpose, call.pc);
-    let (low, high) = inner_code(function, real);
-    call.outer.write((true, lane.helped.get()));
-    lane.helped.set(Some(Note {
-        sp: call.sp,
-        pc,
-        purpose,
-        low,
-        high,
-        taken: 0,
-        inner: 0,
-    }));
+    call.note(lane, purpose, pc, inner_code(function, real));
 }
 
 /// A function that is called on behalf of another is called on behalf of the other's caller.
@@ -240,12 +262,26 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
         role => {
             // SAFETY: `enter` has written it.
             let (is_noted, outer) = unsafe { call.outer.assume_init() };
-            if is_noted {
+            if role == Role::Resize {
+                resized(lane, (is_noted, outer), result, call);
+            } else if is_noted {
                 finish(lane, role, outer, result, call);
             }
         }
     }
     result
+}
+
+/// Puts the note of the call around back if a `realloc` left its own, and records what it gave.
+fn resized(lane: &Lane, (is_noted, outer): (bool, Option<Note>), result: usize, call: &Call) {
+    if is_noted {
+        lane.helped.set(outer);
+    }
+    let Call { pc, sp, .. } = *call;
+    if !lane.helped.is_resize(pc, sp) {
+        let [block, size, ..] = call.arguments;
+        heap::resized(lane, [block, size], result, heap::Call { pc, sp });
+    }
 }
 
 /// Records what no hook inside has recorded, and puts the note of the call around back.
@@ -338,6 +374,8 @@ macro_rules! entry_sized {
     };
 }
 
+entry_forward!(realloc, Function::Realloc);
+entry_forward!(reallocarray, Function::Reallocarray);
 entry_forward!(memalign, Function::Memalign);
 entry_forward!(aligned_alloc, Function::AlignedAlloc);
 entry_forward!(posix_memalign, Function::PosixMemalign);

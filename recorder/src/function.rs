@@ -69,6 +69,8 @@ pub(crate) enum Role {
     AllocateInto,
     /// Releases argument 0; `size` is the argument that gives its size, if one does.
     Release { family: Family, size: Option<u8> },
+    /// Resizes argument 0 to the size in argument 1.
+    Resize,
     /// Allocates on behalf of its caller, by calls of `malloc` and its kin.
     Help,
     /// May unmap a module.
@@ -128,7 +130,7 @@ macro_rules! functions {
 
 use Family::{Aligned, New, NewAligned, NewArray, NewArrayAligned};
 use Role::{
-    Allocate, AllocateInto, AllocateProduct, Disposition, Fork, Help, Own, Release, Unload,
+    Allocate, AllocateInto, AllocateProduct, Disposition, Fork, Help, Own, Release, Resize, Unload,
 };
 
 const fn new(family: Family) -> Role {
@@ -149,8 +151,8 @@ const fn sized_delete(family: Family) -> Role {
 functions! {
     Malloc "malloc" Own;
     Free "free" Own;
-    Realloc "realloc" Own;
-    Reallocarray "reallocarray" Own;
+    Realloc "realloc" Resize;
+    Reallocarray "reallocarray" Resize;
     Cfree "cfree" Own;
     FreeSized "free_sized" Own;
     FreeAlignedSized "free_aligned_sized" Own;

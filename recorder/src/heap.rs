@@ -235,18 +235,25 @@ fn is_recorded_outside(lane: &Lane, block: usize, call: Call) -> bool {
     lane.helped.takes_release(block, call.sp) || lane.helped.is_resize(call.pc, call.sp)
 }
 
-/// A `realloc` in progress: its first half is recorded.
-#[derive(Clone, Copy)]
-pub(crate) struct Resizing {
-    block: usize,
-    size: usize,
-    flags: u8,
-    pc: usize,
-    base: u64,
+/// The first half of a `realloc` of `block`, before the real call.
+pub(crate) fn resizing(lane: &Lane, [block, size]: [usize; 2], call: Call) {
+    if block != 0 {
+        append_resize(lane, Op::REALLOC_OLD, [block, size], call);
+    }
 }
 
-/// The first half of a `realloc` of `block` (not null), before the real call.
-pub(crate) fn resizing(lane: &Lane, block: usize, size: usize, call: Call) -> Resizing {
+/// The second half, after the real call gave `result`.
+pub(crate) fn resized(lane: &Lane, [block, size]: [usize; 2], result: usize, call: Call) {
+    match (block, result, size) {
+        (0, ..) => allocated(lane, result, size, call),
+        (_, 0, 0) => append_resize(lane, Op::REALLOC_FREED, [block, size], call),
+        (_, 0, _) => append_resize(lane, Op::REALLOC_FAILED, [block, size], call),
+        (_, new, _) => append_resize(lane, Op::REALLOC_NEW, [new, size], call),
+    }
+}
+
+#[inline(never)]
+fn append_resize(lane: &Lane, op: Op, [block, size]: [usize; 2], call: Call) {
     let (pc, flags) = match lane.helped.for_call(call.pc, call.sp) {
         Some(Note {
             purpose: Purpose::Help,
@@ -255,62 +262,12 @@ pub(crate) fn resizing(lane: &Lane, block: usize, size: usize, call: Call) -> Re
         }) => (pc, flag::HELPED),
         _ => (call.pc, 0),
     };
-    let base = modules::base_of(lane, pc);
-    let resizing = Resizing {
-        block,
-        size,
+    lane.append(Event {
+        op,
         flags,
-        pc,
-        base,
-    };
-    resizing.append(lane, Op::REALLOC_OLD, block);
-    resizing
-}
-
-/// What was noted before a `realloc` by an allocator that may call others for it.
-pub(crate) struct Inner {
-    outer: Option<Note>,
-}
-
-impl Inner {
-    /// Notes that calls out of the code from `low` to `high` are not the program's, until `end`.
-    pub(crate) fn begin(lane: &Lane, (low, high): (usize, usize), call: Call) -> Self {
-        let outer = lane.helped.get();
-        lane.helped.set(Some(Note {
-            sp: call.sp,
-            pc: call.pc,
-            purpose: Purpose::Resize,
-            low,
-            high,
-            taken: 0,
-            inner: 0,
-        }));
-        Self { outer }
-    }
-
-    pub(crate) fn end(self, lane: &Lane) {
-        lane.helped.set(self.outer);
-    }
-}
-
-impl Resizing {
-    /// The second half, after the real call gave `result`.
-    pub(crate) fn done(self, lane: &Lane, result: usize) {
-        match (result, self.size) {
-            (0, 0) => self.append(lane, Op::REALLOC_FREED, self.block),
-            (0, _) => self.append(lane, Op::REALLOC_FAILED, self.block),
-            (new, _) => self.append(lane, Op::REALLOC_NEW, new),
-        }
-    }
-
-    fn append(self, lane: &Lane, op: Op, block: usize) {
-        lane.append(Event {
-            op,
-            flags: self.flags,
-            ptr: block as u64,
-            size: self.size as u64,
-            pc: self.pc as u64,
-            base: self.base,
-        });
-    }
+        ptr: block as u64,
+        size: size as u64,
+        pc: pc as u64,
+        base: modules::base_of(lane, pc),
+    });
 }

@@ -86,6 +86,9 @@ fn mark_of(block: usize) -> usize {
 }
 
 impl Helped {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, test))))]
+    pub(crate) const SP_AT: usize = core::mem::offset_of!(Self, sp);
+
     /// Whether there may be a note for a hook entered with `sp`: all that the hot path asks.
     #[inline]
     pub(crate) fn is_above(&self, sp: usize) -> bool {

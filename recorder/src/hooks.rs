@@ -3,20 +3,18 @@
 //! The order of the two is the whole point. A release is recorded *before* the real call: once the block is free, another
 //! thread can be given the same address, and its allocation must have a higher number. An allocation is recorded *after*.
 
-use crate::arch::entry;
+use crate::arch::{entry, entry_malloc};
 use crate::function::Function;
 use crate::heap::{self, Call, NO_SIZE, Release};
 use crate::lane::{self, Lane, Quick};
-use crate::{early, image, modules, next};
+use crate::{early, image, next};
 use heapwire_format::Family;
 
-entry!(malloc, 1, malloc_hook);
+entry_malloc!(malloc, malloc_done, first_malloc);
 entry!(free, 1, free_hook);
 entry!(cfree, 1, cfree_hook);
-entry!(realloc, 2, realloc_hook);
 entry!(free_sized, 2, free_sized_hook);
 entry!(free_aligned_sized, 3, free_aligned_sized_hook);
-entry!(reallocarray, 3, reallocarray_hook);
 
 /// The address to forward to, and whether we are relocated.
 #[inline(always)]
@@ -50,7 +48,7 @@ fn lane(can_record: bool) -> Option<&'static Lane> {
 ///
 /// # Safety
 ///
-/// As for [`call`].
+/// A function with the C calling convention must be there whose argument and result these are.
 #[inline(always)]
 pub(crate) unsafe fn call_one(address: usize, argument: usize) -> usize {
     // SAFETY: the caller vouches for the function.
@@ -62,7 +60,7 @@ pub(crate) unsafe fn call_one(address: usize, argument: usize) -> usize {
 ///
 /// # Safety
 ///
-/// As for [`call`].
+/// As for [`call_one`].
 #[inline(always)]
 unsafe fn free_by(address: usize, block: usize) {
     // SAFETY: the caller vouches for the function.
@@ -70,25 +68,8 @@ unsafe fn free_by(address: usize, block: usize) {
     real(block);
 }
 
-/// Calls the C function at `address` with up to three word-sized arguments.
-///
-/// # Safety
-///
-/// A function with the C calling convention must be there whose word-sized arguments and result these are.
-#[inline]
-pub(crate) unsafe fn call(address: usize, [a, b, c]: [usize; 3]) -> usize {
-    // SAFETY: the caller vouches for the function; arguments that it does not take are ignored by the convention.
-    let real: extern "C" fn(usize, usize, usize) -> usize =
-        unsafe { core::mem::transmute(address) };
-    real(a, b, c)
-}
-
-extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
-    let Some(real) = next::known(Function::Malloc) else {
-        return first_malloc(size, pc, sp);
-    };
-    // SAFETY: the libc's `malloc`, or another that stands in for it.
-    let block = unsafe { call_one(real, size) };
+/// After the real `malloc` gave `block`.
+extern "C" fn malloc_done(block: usize, size: usize, pc: usize, sp: usize) -> usize {
     match lane::own() {
         Some(lane) if !lane.helped.is_above(sp) => {
             heap::allocated_directly(lane, block, size, Family::Malloc as u8, pc)
@@ -105,7 +86,7 @@ extern "C" fn first_malloc(size: usize, pc: usize, sp: usize) -> usize {
     let (Some(real), can_record) = target(Function::Malloc) else {
         return 0;
     };
-    // SAFETY: as in `malloc_hook`.
+    // SAFETY: the libc's `malloc`, or another that stands in for it.
     let block = unsafe { call_one(real, size) };
     if let Some(lane) = lane(can_record) {
         heap::allocated(lane, block, size, Call { pc, sp });
@@ -202,46 +183,4 @@ fn release(released: Release, at: Call) {
     }
     // SAFETY: as in `free_hook`.
     unsafe { free_by(real, released.block) };
-}
-
-extern "C" fn realloc_hook(block: usize, size: usize, pc: usize, sp: usize) -> usize {
-    resize(block, size, Call { pc, sp })
-}
-
-#[inline(never)]
-fn resize(block: usize, size: usize, at: Call) -> usize {
-    let (Some(real), can_record) = target(Function::Realloc) else {
-        return 0;
-    };
-    let lane = lane(can_record);
-    let lane = lane.filter(|lane| !lane.helped.is_resize(at.pc, at.sp));
-    let resizing = lane
-        .filter(|_| block != 0)
-        .map(|lane| (lane, heap::resizing(lane, block, size, at)));
-    let inner = lane
-        .filter(|_| next::resizes_by_name())
-        .and_then(|lane| Some((lane, heap::Inner::begin(lane, modules::range_of(real)?, at))));
-    // SAFETY: the libc's `realloc`, or another that stands in for it; the block is our caller's.
-    let result = unsafe { call(real, [block, size, 0]) };
-    if let Some((lane, inner)) = inner {
-        inner.end(lane);
-    }
-    match (resizing, lane) {
-        (Some((lane, resizing)), _) => resizing.done(lane, result),
-        (None, Some(lane)) => heap::allocated(lane, result, size, at),
-        (None, None) => {}
-    }
-    result
-}
-
-extern "C" fn reallocarray_hook(
-    block: usize,
-    count: usize,
-    each: usize,
-    pc: usize,
-    sp: usize,
-) -> usize {
-    // A product that overflows fails as the largest size does, and leaves the block and errno likewise.
-    let size = count.saturating_mul(each);
-    resize(block, size, Call { pc, sp })
 }

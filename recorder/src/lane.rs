@@ -59,6 +59,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    /// Where the stack pointer of the note above is, for entries that look by themselves.
+    #[cfg(all(target_arch = "x86_64", not(any(loom, test))))]
+    pub(crate) const NOTE_AT: usize = core::mem::offset_of!(Self, helped) + Helped::SP_AT;
+
     /// Gives the lane its memory. Before the lane is known to any thread.
     pub(crate) fn furnish(&self, slots: *mut Slot, capacity: u32, header: *mut [FileWord; 8]) {
         self.slots.store(slots, Relaxed);

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 /// Addresses by function; 0 = not looked up, or not there.
-static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+pub(crate) static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 /// Lengths of the functions' code, as the symbol tables give them.
 static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
@@ -99,7 +99,8 @@ pub(crate) fn look_up_all() {
     };
     let are_replaced = OPERATORS.iter().any(is_replaced);
     let are_ours = [Function::Malloc, Function::Free].iter().all(is_ours);
-    let come_here = !are_replaced && are_ours && known(Function::NewPlain).is_some();
+    let are_known = [Function::NewPlain, Function::Malloc, Function::Free].map(known);
+    let come_here = !are_replaced && are_ours && are_known.iter().all(Option::is_some);
     let [malloc, calloc, realloc, gnu] = [
         Function::Malloc,
         Function::Calloc,

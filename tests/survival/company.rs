@@ -538,3 +538,29 @@ fn valgrind_finds_no_wrong_access_inside_hooks() {
         assert_eq!(number(&last["totals"]["allocations"]), calls, "{name}");
     }
 }
+
+/// What a program shows of its stack when the allocator aborts goes through the hooks.
+#[test]
+fn a_stack_is_whole_from_inside_the_allocator() {
+    let scratch = Scratch::new("unwinding");
+    let allocator = library(&scratch, "unwinding_allocator");
+    let program = scratch.join("unwinding");
+    compile(&source("unwinding.cpp"), &program, &[]);
+    let found = |preload: &str| {
+        let mut command = without_recorder(Command::new(&program));
+        command.env("LD_PRELOAD", preload);
+        command.env("HEAPWIRE_OUT", scratch.join("t.hwt"));
+        Run::of(&mut command)
+    };
+    let alone = found(allocator.to_str().unwrap());
+    let ways: Vec<_> = alone.stdout.lines().collect();
+    assert!(
+        ways.len() == 11 && ways.iter().all(|way| way.ends_with(" 1")),
+        "{ways:?} {}",
+        alone.stderr
+    );
+    let both = format!("{} {}", recorder(&scratch).display(), allocator.display());
+    assert_eq!(found(&both).stdout, alone.stdout);
+    let process = &report(&scratch.join("t.hwt"))["processes"][0];
+    assert!(number(&process["totals"]["allocations"]) >= 6);
+}

@@ -133,6 +133,22 @@ macro_rules! entry {
     };
 }
 
+/// Entry of `malloc`: calls the real one, and goes on with the block, the size, the return address and the stack pointer at entry;
+/// with what `malloc` was given where the real one is not known yet.
+#[cfg(not(any(loom, test)))]
+macro_rules! entry_malloc {
+    ($name:ident, $done:path, $first:path) => {
+        extern "C" fn malloc_hook(size: usize, pc: usize, sp: usize) -> usize {
+            let Some(real) = $crate::next::known($crate::function::Function::Malloc) else {
+                return $first(size, pc, sp);
+            };
+            // SAFETY: the libc's `malloc`, or another that stands in for it.
+            $done(unsafe { $crate::hooks::call_one(real, size) }, size, pc, sp)
+        }
+        $crate::arch::entry!($name, 1, malloc_hook);
+    };
+}
+
 /// Entry of a hook that does something before and after the real function: see `forward`.
 #[cfg(not(any(loom, test)))]
 macro_rules! entry_forward {
@@ -187,7 +203,7 @@ macro_rules! entry_variadic {
 }
 
 #[cfg(not(any(loom, test)))]
-pub(crate) use {entry, entry_forward, entry_pass, entry_variadic};
+pub(crate) use {entry, entry_forward, entry_malloc, entry_pass, entry_variadic};
 
 /// Calls `forward::enter`, the real function that it names, and `forward::leave`.
 ///

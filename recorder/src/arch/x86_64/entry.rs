@@ -60,12 +60,51 @@ pub(crate) unsafe extern "C" fn forward_entry() {
     )
 }
 
-/// Entry of a hook for which `$hook` does all, unless it gives 0 or `$when` is 0: then as `entry_forward`.
+/// Entry of `malloc`: calls the real one, and goes on in Rust with the block, the size, the return address and the stack pointer at
+/// entry; with what `malloc` was given where the real one is not known yet.
 ///
-/// `$hook` is told the two arguments, the return address, the stack pointer at entry, and `$flags`. What it gives is the
-/// result, or with "jmp rax" as `$then` the function that is jumped to. `$second` may set the second argument.
-macro_rules! entry_direct {
-    ($name:ident, $function:expr, $when:path, $hook:path, $flags:expr, $second:literal, $then:literal) => {
+/// Real functions are called from here, and not by Rust: their caller's frame is described to unwinders, so that a program that
+/// shows its stack in `abort` sees all of it.
+macro_rules! entry_malloc {
+    ($name:ident, $done:path, $first:path) => {
+        /// Stands in for `malloc`.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "mov rax, qword ptr [rip + {addresses} + {real}]",
+                "test rax, rax",
+                "je 2f",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "call rax",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "mov rdi, rax",
+                "mov rdx, qword ptr [rsp]",
+                "mov rcx, rsp",
+                "jmp {done}",
+                "2:",
+                "mov rsi, qword ptr [rsp]",
+                "mov rdx, rsp",
+                "jmp {first}",
+                ".cfi_endproc",
+                addresses = sym $crate::next::ADDRESSES,
+                real = const size_of::<usize>() * $crate::function::Function::Malloc as usize,
+                done = sym $done,
+                first = sym $first,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that calls `$real` and goes on in `$done` with the block, its size, the return address and `$flags`. As
+/// `entry_forward` where `$when` is 0, where this thread has no lane yet or a note is above, and where there is no block.
+///
+/// `$given` may change the arguments; after the call `$size` makes the second of the first two.
+macro_rules! entry_allocate {
+    ($name:ident, $function:expr, $when:path, $real:expr, $given:literal, $size:literal, $flags:expr, $done:path) => {
         /// Stands in for the function of this name.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
@@ -74,17 +113,20 @@ macro_rules! entry_direct {
                 ".cfi_startproc",
                 "cmp dword ptr [rip + {when}], 0",
                 "je 2f",
+                "mov rax, qword ptr [rip + heapwire_lane@GOTTPOFF]",
+                "mov rax, qword ptr fs:[rax]",
+                "test rax, rax",
+                "je 2f",
+                "cmp rsp, qword ptr [rax + {note}]",
+                "jb 2f",
                 "push rdi",
                 ".cfi_adjust_cfa_offset 8",
                 "push rsi",
                 ".cfi_adjust_cfa_offset 8",
                 "sub rsp, 8",
                 ".cfi_adjust_cfa_offset 8",
-                $second,
-                "mov rdx, qword ptr [rsp + 24]",
-                "lea rcx, [rsp + 24]",
-                "mov r8d, {flags}",
-                "call {hook}",
+                $given,
+                "call qword ptr [rip + {addresses} + {real}]",
                 "add rsp, 8",
                 ".cfi_adjust_cfa_offset -8",
                 "pop rsi",
@@ -93,11 +135,58 @@ macro_rules! entry_direct {
                 ".cfi_adjust_cfa_offset -8",
                 "test rax, rax",
                 "je 2f",
-                $then,
+                $size,
+                "mov rdi, rax",
+                "mov rdx, qword ptr [rsp]",
+                "mov ecx, {flags}",
+                "jmp {done}",
                 "2:",
                 "mov al, {index}",
                 "jmp {forward_entry}",
                 ".cfi_endproc",
+                when = sym $when,
+                note = const $crate::lane::Lane::NOTE_AT,
+                addresses = sym $crate::next::ADDRESSES,
+                real = const size_of::<usize>() * $real as usize,
+                flags = const ($flags) as u32,
+                done = sym $done,
+                index = const $function as usize,
+                forward_entry = sym $crate::arch::forward_entry,
+            )
+        }
+    };
+}
+
+/// Entry of a hook that jumps to what `$hook` gives; where that or `$when` is 0, as `entry_forward`.
+///
+/// `$hook` is told the two arguments, the return address, the stack pointer at entry, and `$flags`. `$second` may set the second
+/// argument.
+macro_rules! entry_release {
+    ($name:ident, $function:expr, $when:path, $hook:path, $flags:expr, $second:literal) => {
+        /// Stands in for the function of this name.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "cmp dword ptr [rip + {when}], 0",
+                "je 2f",
+                "push rdi",
+                "push rsi",
+                "sub rsp, 8",
+                $second,
+                "mov rdx, qword ptr [rsp + 24]",
+                "lea rcx, [rsp + 24]",
+                "mov r8d, {flags}",
+                "call {hook}",
+                "add rsp, 8",
+                "pop rsi",
+                "pop rdi",
+                "test rax, rax",
+                "je 2f",
+                "jmp rax",
+                "2:",
+                "mov al, {index}",
+                "jmp {forward_entry}",
                 when = sym $when,
                 flags = const ($flags) as u32,
                 hook = sym $hook,
@@ -194,4 +283,6 @@ pub(crate) unsafe extern "C" fn variadic() {
     )
 }
 
-pub(crate) use {entry, entry_direct, entry_forward, entry_pass, entry_variadic};
+pub(crate) use {
+    entry, entry_allocate, entry_forward, entry_malloc, entry_pass, entry_release, entry_variadic,
+};
