@@ -111,10 +111,14 @@ impl Names {
         }
     }
 
-    /// What the reader of the report must know of modules: one warning each at most.
+    /// What the reader of the report must know of modules: one warning each at most, and what would help where a call has no
+    /// name.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> + '_ {
         self.files.iter().filter_map(|file| {
-            let sentences = if file.resolved.found.has_names() {
+            let resolved = &file.resolved;
+            let mut addresses = resolved.addresses.iter();
+            let is_named = addresses.all(|frames| !frames.is_empty());
+            let sentences = if resolved.found.has_names() && is_named {
                 file.notes()
             } else {
                 file.missing()
@@ -208,7 +212,8 @@ fn requests(
     }
     let mut requests = Vec::new();
     let mut file_of = FxHashMap::default();
-    for (file, (name, (ids, calls))) in of_file.into_iter().enumerate() {
+    for (file, (mut name, (ids, calls))) in of_file.into_iter().enumerate() {
+        name.first = ids.iter().find_map(|id| sites.module(*id).first());
         let addresses = calls.addresses.into_iter().collect();
         requests.push(((name, addresses), calls.unplaced.len()));
         file_of.extend(ids.into_iter().map(|id| (id, file)));

@@ -56,13 +56,20 @@ pub(crate) struct Module {
 }
 
 impl Module {
-    /// The module as symbols are asked for it.
+    /// The module as symbols are asked for it, wherever it was mapped.
     pub(crate) fn symbols(&self) -> symbols::Module {
         symbols::Module {
             path: self.path.clone(),
             build_id: self.build_id.clone(),
             file: self.file.clone(),
+            first: None,
         }
+    }
+
+    /// Its first page, in its own addresses.
+    pub(crate) fn first(&self) -> Option<u64> {
+        let bias = self.bias.filter(|_| self.size > 0)?;
+        Some(bias.to_file(RuntimeAddress(self.base)).0)
     }
 
     /// Whether a text came with the declaration.

@@ -149,6 +149,51 @@ fn a_library_with_addresses_of_its_own_has_its_lines() {
     }
 }
 
+/// prelink gives a library of a device addresses of its own; files with its symbols have those of the linker.
+#[test]
+fn a_prelinked_library_has_the_lines_of_files_that_are_not() {
+    for (compiler, name) in [("cc", "leak"), ("c++", "leak(int)")] {
+        let made = Made::new("");
+        let library = |base: &str, out: &str| {
+            made.run(&format!(
+                "{compiler} -g -O0 -w -shared -fPIC -Dmain=entry -Wl,-Ttext-segment={base} -Wl,--build-id=0x{ID} -o {out} main.c"
+            ));
+        };
+        library("0x41000000", "libleak.so");
+        let caller = "int entry(void);\nint main(void) { return entry(); }\n";
+        made.scratch.write("caller.c", caller);
+        made.run(&format!(
+            "{compiler} -g -O0 -w -o prog caller.c -L. -lleak -Wl,-rpath,$ORIGIN"
+        ));
+        let trace = made.record();
+        let offset = leaking(&report(&trace, &[]))["offset"].clone();
+        assert!(offset.as_str().unwrap().starts_with("0x41001"), "{offset}");
+
+        fs::create_dir_all(made.path("dbg")).unwrap();
+        library("0", "dbg/libleak.so");
+        let dir = made.path("dbg");
+        let dir = ["--debug-dir", dir.to_str().unwrap()];
+        let expect = |line: Option<u64>| {
+            let report = report(&trace, &dir);
+            assert_eq!(place(&report), (Some(name), line), "{report:#}");
+            assert_eq!(leaking(&report)["offset"], offset);
+        };
+        // Beside the library that ran, in place of it, and of names alone.
+        made.run("strip -s libleak.so");
+        expect(Some(4));
+        made.run("objcopy --only-keep-debug dbg/libleak.so dbg/debug");
+        made.run("rm dbg/libleak.so");
+        expect(Some(4));
+        made.run("rm libleak.so");
+        expect(Some(4));
+        library("0", "dbg/libleak.so");
+        made.run("rm dbg/debug");
+        expect(Some(4));
+        made.run("strip -g dbg/libleak.so");
+        expect(None);
+    }
+}
+
 /// A debug file is used only if its check sum or build id fits; if not, that is one warning, and names stay.
 #[test]
 fn debug_files_apart_from_the_program() {
@@ -237,6 +282,31 @@ fn debug_files_by_build_id() {
     );
     let text = run([Path::new("report"), &trace]).stdout;
     let shown = format!("prog+{}", frame["offset"].as_str().unwrap());
+    assert!(text.contains(&shown), "{shown} in {text}");
+}
+
+/// A stripped library names what it exports; a call in another function says what would help.
+#[test]
+fn calls_between_exported_functions_say_what_would_help() {
+    let made = Made::new("");
+    made.run(&format!(
+        "cc -g -O0 -w -shared -fPIC -Dmain=entry -Wl,--build-id=0x{ID} -o libleak.so main.c"
+    ));
+    made.run("strip -s libleak.so");
+    made.scratch.write(
+        "caller.c",
+        "int entry(void);\nint main(void) { return entry(); }\n",
+    );
+    made.run("cc -g -O0 -w -o prog caller.c -L. -lleak -Wl,-rpath,$ORIGIN");
+    let trace = made.record();
+    let report = report(&trace, &[]);
+    assert_eq!(place(&report), (None, None));
+    let about = warnings(&report, ID);
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert!(about[0].contains("--debug-dir"), "{about:?}");
+    let offset = leaking(&report)["offset"].as_str().unwrap();
+    let text = run([Path::new("report"), &trace]).stdout;
+    let shown = format!("libleak.so+{offset}");
     assert!(text.contains(&shown), "{shown} in {text}");
 }
 

@@ -170,7 +170,7 @@ fn look_up(path: &Path, addresses: &[u64]) -> usize {
     let module = symbols::Module {
         path: Some(path.to_string_lossy().into_owned()),
         build_id: Some(BUILD_ID.to_vec()),
-        file: None,
+        ..symbols::Module::default()
     };
     let addresses = addresses.iter().copied().map(FileAddress).collect();
     let resolved = symbols::resolve(&[(module, addresses)], &symbols::Options::default());

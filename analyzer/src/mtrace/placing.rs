@@ -55,8 +55,8 @@ pub(super) fn placed(seen: &Seen, is_old: Option<bool>, options: &symbols::Optio
     let layout = |file: Option<PathBuf>| {
         let wanted = symbols::Module {
             path: Some(seen.path.clone()),
-            build_id: None,
             file,
+            ..symbols::Module::default()
         };
         symbols::layout(&wanted, &names, options)
     };

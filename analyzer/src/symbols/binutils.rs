@@ -16,7 +16,7 @@ pub fn binutils_lines(file: &Path, addresses: &[u64], options: &Options) -> Vec<
     let named = Module {
         file: Some(file.to_owned()),
         path: Some(file.to_string_lossy().into_owned()),
-        build_id: None,
+        ..Module::default()
     };
     let files = locate::find(&named, &search);
     let Some(main) = &files.module else {

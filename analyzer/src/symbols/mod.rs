@@ -2,7 +2,7 @@
 //!
 //! Knows addresses and modules, nothing of events. Opens only files whose build id fits the module's, or that
 //! the user named. In the order of the look-up: `search` names places, `locate` finds files there and proves
-//! that they fit, `file` opens them, `dwarf` (with `functions` and `lines`) and `table` look addresses up, `names`
+//! that they fit, `file` opens them, `moved` tells their addresses from those that ran, `dwarf` (with `functions` and `lines`) and `table` look addresses up, `names`
 //! and `path` make the result readable.
 
 mod binutils;
@@ -16,6 +16,7 @@ mod line_program;
 mod lines;
 mod locate;
 mod module;
+mod moved;
 mod names;
 mod origins;
 pub(crate) mod pack;
@@ -73,6 +74,8 @@ pub struct Module {
     pub build_id: Option<Vec<u8>>,
     /// The file itself, where the user named it; then its path is not looked up.
     pub file: Option<PathBuf>,
+    /// Its first page in its own addresses, as it was mapped: files that prelink did not move have others.
+    pub first: Option<u64>,
 }
 
 /// What was found about the addresses of one module.

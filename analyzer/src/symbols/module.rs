@@ -4,6 +4,7 @@ use super::descriptors::Descriptors;
 use super::dwarf::{self, Frame, Looked};
 use super::file::{self, MappedFile, first_code};
 use super::locate::{self, Files};
+use super::moved::Shift;
 use super::names::{self, Names};
 use super::search::Search;
 use super::sections::Sections;
@@ -27,6 +28,9 @@ pub(super) fn resolve(
     let mut notes = std::mem::take(&mut files.notes);
     let mut used = std::mem::take(&mut files.used);
     let mut tried = std::mem::take(&mut files.tried);
+    // Without a build id, a file with other addresses is another one.
+    let first = module.first.filter(|_| module.build_id.is_some());
+    let addresses = &Shift::to_file(first, &main.elf()).of_all(addresses);
     let uncompressed = Arena::new();
     let mut table = symbol_table(&files, &uncompressed, &mut notes);
     let symbols = table.look_up(addresses);
@@ -34,8 +38,7 @@ pub(super) fn resolve(
         .iter()
         .map(|symbol| symbol.as_ref().is_some_and(Symbol::is_shared))
         .collect();
-    let first_code = first_code(&main.elf());
-    let mut looked = look_up(&files, search, first_code, (addresses, &shared), &mut notes);
+    let mut looked = look_up(&files, search, addresses, &shared, &mut notes);
     let in_debug_info = looked.as_mut();
     let mut in_debug_info =
         in_debug_info.map_or_else(Vec::new, |looked| std::mem::take(&mut looked.frames));
@@ -96,11 +99,14 @@ fn nothing(files: Files, addresses: usize) -> Resolved {
 fn look_up(
     files: &Files,
     search: &Search,
-    first_code: u64,
-    (addresses, shared): (&[u64], &[bool]),
+    addresses: &[u64],
+    shared: &[bool],
     notes: &mut Vec<String>,
 ) -> Option<Looked> {
     let file = files.with_debug_info()?;
+    let elf = file.elf();
+    let addresses = &from_module(files, &elf).of_all(addresses);
+    let first_code = first_code(&elf);
     let sections = Sections::load(file, files.supplementary.as_ref(), files.package.as_ref());
     let looked = sections
         .and_then(|sections| dwarf::look_up(&sections, search, first_code, addresses, shared));
@@ -127,9 +133,10 @@ fn symbol_table<'data>(
     let descriptors = module.as_ref().and_then(Descriptors::of);
     for file in [&files.debug, &files.module].into_iter().flatten() {
         let elf = file.elf();
-        table.add(&elf, descriptors.as_ref());
+        let shift = from_module(files, &elf).back();
+        table.add(&elf, descriptors.as_ref(), shift);
         match file::packed_symbols(&elf, uncompressed) {
-            Some(Ok(packed)) => table.add(&packed, descriptors.as_ref()),
+            Some(Ok(packed)) => table.add(&packed, descriptors.as_ref(), shift),
             Some(Err(reason)) => {
                 let path = file.path().display();
                 notes.push(format!("a section of {path} cannot be read: {reason}"));
@@ -138,6 +145,12 @@ fn symbol_table<'data>(
         }
     }
     table
+}
+
+/// From the addresses of the module's file, if there is one, to those of `elf`.
+fn from_module(files: &Files, elf: &object::File<'_>) -> Shift {
+    let module = files.module.as_ref().map(MappedFile::elf);
+    module.map_or_else(Shift::default, |module| Shift::to_debug_file(&module, elf))
 }
 
 /// What debug information and symbol table say together about one address.

@@ -2,6 +2,7 @@
 
 use super::descriptors::Descriptors;
 use super::file::is_code;
+use super::moved::Shift;
 use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -50,8 +51,13 @@ pub(super) struct SymbolTable<'data> {
 }
 
 impl<'data> SymbolTable<'data> {
-    /// Adds what the symbol tables of a file say; `descriptors` are those of the module.
-    pub(super) fn add(&mut self, elf: &object::File<'data>, descriptors: Option<&Descriptors<'_>>) {
+    /// Adds what the symbol tables of a file say; `descriptors` are those of the module, `to_module` leads to its addresses.
+    pub(super) fn add(
+        &mut self,
+        elf: &object::File<'data>,
+        descriptors: Option<&Descriptors<'_>>,
+        to_module: Shift,
+    ) {
         let places = Places::of(elf, descriptors);
         let first = self.symbols.len();
         self.symbols.extend(
@@ -59,7 +65,12 @@ impl<'data> SymbolTable<'data> {
                 .chain(elf.dynamic_symbols())
                 .filter_map(|symbol| function(&symbol, &places)),
         );
-        end_unsized(&mut self.symbols[first..], &places.code);
+        let added = &mut self.symbols[first..];
+        end_unsized(added, &places.code);
+        for symbol in added {
+            symbol.start = to_module.of(symbol.start);
+            symbol.end = to_module.of(symbol.end);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -137,7 +137,7 @@ pub(crate) fn look_up(
     let module = Module {
         path: Some(path.to_str().unwrap().to_owned()),
         build_id,
-        file: None,
+        ..Module::default()
     };
     let mut resolved = resolve(&[(module, addresses.to_vec())], options);
     assert_eq!(resolved.len(), 1);

@@ -176,13 +176,11 @@ fn requests_are_answered_in_order_and_alike() {
     let all = addresses(&program);
     let module = Module {
         path: Some(program.to_str().unwrap().to_owned()),
-        build_id: None,
-        file: None,
+        ..Module::default()
     };
     let missing = Module {
         path: Some("/nonexistent/lib.so".to_owned()),
-        build_id: None,
-        file: None,
+        ..Module::default()
     };
     let backwards: Vec<FileAddress> = all.iter().rev().copied().collect();
     let twice = vec![all[100], all[100]];
