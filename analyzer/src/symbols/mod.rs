@@ -2,8 +2,8 @@
 //!
 //! Knows addresses and modules, nothing of events. Opens only files whose build id fits the module's, or that
 //! the user named. In the order of the look-up: `search` names places, `locate` finds files there and proves
-//! that they fit, `file` opens them, `moved` tells their addresses from those that ran, `dwarf` (with `functions` and `lines`) and `table` look addresses up, `names`
-//! and `path` make the result readable.
+//! that they fit, `file` opens them, `moved` tells their addresses from those that ran, `dwarf` (with `functions`
+//! and `lines`) and `table` look addresses up, `names` and `path` make the result readable.
 
 mod binutils;
 mod descriptors;

@@ -1,11 +1,11 @@
 //! Damaged and hostile files: a note at most, in bounded time.
 
-use crate::made::{build, calls, expect_names, look_up, run, scratch};
+use crate::made::{build, calls, expect_names, expect_nothing, look_up, run, scratch};
 use heapwire::address::FileAddress;
 use heapwire::symbols::{Options, Source};
 use object::{Object, ObjectSection};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A generator of test data; the same numbers each time.
 struct Random(u64);
@@ -90,8 +90,13 @@ fn section(bytes: &[u8], name: &str) -> (usize, usize) {
     (usize::try_from(at).unwrap(), usize::try_from(len).unwrap())
 }
 
-/// Assembles one function with the debug information that `entries` describe.
-fn assemble(built: &Path, entries: &str) -> std::path::PathBuf {
+/// Assembles one function with the debug information that `entries` describe, in a unit without lines.
+fn assemble(built: &Path, entries: &str) -> PathBuf {
+    assemble_unit(built, ".byte 1\n.quad f, 64", entries)
+}
+
+/// Assembles one function with a unit whose own entry is `unit`, and the others `entries`.
+fn assemble_unit(built: &Path, unit: &str, entries: &str) -> PathBuf {
     let source = format!(
         r#"
     .text
@@ -105,6 +110,8 @@ f:  .skip 64, 0x90
     .byte 3, 0x1d, 1, 0x11, 1, 0x12, 7, 0, 0      # inlined function: low_pc, high_pc; has children
     .byte 4, 0x2e, 0, 0x55, 0x17, 0, 0            # function: ranges
     .byte 5, 0x2e, 1, 0x31, 0x13, 0x11, 1, 0x12, 7, 0, 0 # function: abstract origin, low_pc, high_pc
+    .byte 6, 0x11, 1, 0x11, 1, 0x12, 7, 0x10, 0x17, 0, 0 # unit with lines: low_pc, high_pc, stmt_list
+    .byte 7, 0x3d, 0, 0x18, 0x13, 0, 0            # imported unit: import
     .byte 0
     .section .debug_info,"",@progbits
 unit:
@@ -113,8 +120,7 @@ start:
     .short 4
     .long .debug_abbrev
     .byte 8
-    .byte 1
-    .quad f, 64
+{unit}
 {entries}
 end:
 "#
@@ -154,15 +160,122 @@ fn functions_inlined_into_each_other_without_end() {
     }
 }
 
+/// Entries that lead back to themselves, at once or by way of another one.
 #[test]
-fn functions_that_are_their_own_origin() {
-    let built = scratch("functions_that_are_their_own_origin");
-    let program = assemble(
-        &built,
+fn entries_that_lead_in_circles() {
+    let built = scratch("entries_that_lead_in_circles");
+    for entries in [
         "self: .byte 5\n.long self - unit\n.quad f, 64\n.byte 0, 0\n",
+        "one: .byte 5\n.long two - unit\n.quad f, 64\n.byte 0\n\
+         two: .byte 5\n.long one - unit\n.quad f, 64\n.byte 0, 0\n",
+        ".byte 7\n.long start + 7 - unit\n.byte 5\n.long start + 7 - unit\n.quad f, 64\n.byte 0, 0\n",
+    ] {
+        let program = assemble(&built, entries);
+        let found = look_up(&program, None, &[in_f(&program)], &Options::default());
+        assert_eq!(found.addresses[0][0].function.as_deref(), Some("f"));
+    }
+}
+
+/// A line table that says that it has more folders or files than bytes, in entries of no bytes as well.
+#[test]
+fn line_tables_with_huge_counts() {
+    let built = scratch("line_tables_with_huge_counts");
+    let huge = "0xfffffffffffffff";
+    for (folders, files) in [
+        // Each is a path that stands there, or what needs no bytes at all.
+        (
+            format!(".byte 1, 1, 8\n.uleb128 {huge}\n.asciz \"/d\""),
+            ".byte 0, 0".to_owned(),
+        ),
+        (format!(".byte 0\n.uleb128 {huge}"), ".byte 0, 0".to_owned()),
+        (
+            format!(".byte 1, 1, 0x19\n.uleb128 {huge}"),
+            ".byte 0, 0".to_owned(),
+        ),
+        (
+            ".byte 1, 1, 8, 1\n.asciz \"/d\"".to_owned(),
+            format!(".byte 1, 1, 8\n.uleb128 {huge}\n.asciz \"f\""),
+        ),
+        (
+            ".byte 1, 1, 8, 1\n.asciz \"/d\"".to_owned(),
+            format!(".byte 0\n.uleb128 {huge}"),
+        ),
+        (
+            ".byte 1, 1, 8, 1\n.asciz \"/d\"".to_owned(),
+            format!(".byte 1, 1, 0x0f\n.uleb128 {huge}"),
+        ),
+    ] {
+        let lines = format!(
+            ".byte 0, 0\n.section .debug_line,\"\",@progbits\n.long last - first\nfirst: .short 5\n.byte 8, 0\n\
+             .long code - header\nheader: .byte 1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1\n\
+             {folders}\n{files}\ncode: .byte 0, 9, 2\n.quad f\n.byte 1, 2, 64, 0, 1, 1\nlast:\n.section .debug_info\n"
+        );
+        let unit = ".byte 6\n.quad f, 64\n.long 0";
+        let program = assemble_unit(
+            &built,
+            unit,
+            &format!(".byte 2\n.quad f, 64\n.asciz \"f\"\n{lines}"),
+        );
+        let found = look_up(&program, None, &[in_f(&program)], &Options::default());
+        assert_eq!(
+            found.addresses[0][0].function.as_deref(),
+            Some("f"),
+            "{lines}"
+        );
+        assert_eq!(found.addresses[0].len(), 1);
+    }
+}
+
+/// Every number in the headers of sections and segments, at the edges of what it can be.
+#[test]
+fn headers_at_their_edges() {
+    let built = scratch("headers_at_their_edges");
+    let program = build(&built, "-g");
+    let calls = calls(&program);
+    let bytes = fs::read(&program).unwrap();
+    let number = |at: usize, len: usize| {
+        let digits = bytes[at..at + len].iter().rev();
+        digits.fold(0, |number, &byte| number << 8 | usize::from(byte))
+    };
+    let tables = [
+        (number(0x20, 8), number(0x36, 2), number(0x38, 2)),
+        (number(0x28, 8), number(0x3A, 2), number(0x3C, 2)),
+    ];
+    let words = tables
+        .into_iter()
+        .flat_map(|(at, size, count)| (at..at + size * count).step_by(8));
+    for at in (0x10..0x40).step_by(8).chain(words) {
+        for edge in [0, 1, u64::from(u32::MAX), i64::MAX as u64, u64::MAX] {
+            let mut damaged = bytes.clone();
+            damaged[at..at + 8].copy_from_slice(&edge.to_le_bytes());
+            fs::write(&program, damaged).unwrap();
+            let found = look_up(&program, None, &calls, &Options::default());
+            assert_eq!(found.addresses.len(), calls.len());
+        }
+    }
+}
+
+/// A few thousand bytes that unpack to more than memory should be given for them.
+#[test]
+fn packed_symbols_without_end_are_noted() {
+    let built = scratch("packed_symbols_without_end");
+    let program = build(&built, "");
+    let calls = calls(&program);
+    fs::File::create(built.join("zeros"))
+        .unwrap()
+        .set_len(300 << 20)
+        .unwrap();
+    run(&built, "xz -0 zeros");
+    run(&built, "strip -s prog");
+    run(&built, "objcopy --add-section .gnu_debugdata=zeros.xz prog");
+    let found = look_up(&program, None, &calls, &Options::default());
+    expect_nothing(&found);
+    assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+    assert!(
+        found.notes[0].contains(".gnu_debugdata"),
+        "{:?}",
+        found.notes
     );
-    let found = look_up(&program, None, &[in_f(&program)], &Options::default());
-    assert_eq!(found.addresses[0][0].function.as_deref(), Some("f"));
 }
 
 /// Each of a million functions has the same million ranges.

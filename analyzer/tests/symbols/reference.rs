@@ -1,6 +1,6 @@
 //! Thousands of addresses of large files, as two other tools answer them: binutils and LLVM.
 //!
-//! Depth and lines must be the same, frame by frame, as in both. Names may differ for the reasons that [`Reason`]
+//! Depth and lines must be the same, frame by frame, as in both, and files as in LLVM. Names may differ for the reasons that [`Reason`]
 //! lists; each difference is written to a file with its reason, and one without a reason fails the test.
 
 use crate::made::{is_installed, look_up, scratch, skip};
@@ -40,6 +40,8 @@ enum Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     function: String,
+    /// Name of the source file without its folder.
+    file: String,
     line: u32,
 }
 
@@ -112,6 +114,7 @@ fn compare(name: &str, module: &Path, debug: &Path) {
         differences.add("llvm", *address, &ours, &llvm[index], |ours, theirs| {
             symbols.reason(ours, theirs)
         });
+        differences.files(*address, &ours, &llvm[index]);
         let around = symbols.around(address.0);
         differences.add("gnu", *address, &ours, &plain[index], |ours, theirs| {
             symbols.reason(ours, theirs).or_else(|| {
@@ -179,6 +182,16 @@ impl Differences {
         }
         for (ours, theirs) in ours.iter().zip(theirs) {
             self.names(tool, address, &ours.function, &theirs.function, &judge);
+        }
+    }
+
+    /// Compares files with those of LLVM; binutils 2.40 name others for DWARF 5.
+    fn files(&mut self, address: FileAddress, ours: &[Place], theirs: &[Place]) {
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            if ours.line != 0 && ours.file != theirs.file {
+                self.unjudged
+                    .push(format!("{:#x} {ours:?} | {theirs:?}", address.0));
+            }
         }
     }
 
@@ -326,6 +339,7 @@ fn unversioned(name: &str) -> &str {
 fn places(frames: &[Located]) -> Vec<Place> {
     let place = |frame: &Located| Place {
         function: frame.function.as_deref().unwrap_or("??").to_owned(),
+        file: file_name(frame.file.as_deref().unwrap_or("??")),
         line: frame.line.unwrap_or(0),
     };
     frames.iter().map(place).collect()
@@ -359,6 +373,7 @@ fn llvm(file: &Path, addresses: &[FileAddress]) -> Vec<Vec<Place>> {
     );
     let place = |pair: &[&str]| Place {
         function: unversioned(pair[0]).to_owned(),
+        file: file_name(pair[1].rsplitn(3, ':').last().unwrap_or(pair[1])),
         // Line and column come last.
         line: number(pair[1].rsplit(':').nth(1)),
     };
@@ -393,6 +408,7 @@ fn gnu(file: &Path, addresses: &[FileAddress], options: &[&str]) -> Vec<Vec<Plac
             let place = line.split(" (discriminator").next().unwrap_or(line);
             answers.last_mut().unwrap().push(Place {
                 function,
+                file: file_name(place.rsplit_once(':').map_or(place, |(file, _)| file)),
                 line: number(place.rsplit(':').next()),
             });
         } else {
@@ -401,6 +417,10 @@ fn gnu(file: &Path, addresses: &[FileAddress], options: &[&str]) -> Vec<Vec<Plac
     }
     assert_eq!(answers.len(), addresses.len());
     answers
+}
+
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 fn number(text: Option<&str>) -> u32 {
