@@ -527,7 +527,7 @@ fn modules_are_listed() {
 /// A bundle has all that a report needs, by whatever rule it was found.
 #[test]
 fn a_bundle_needs_nothing_else() {
-    let cases: [(&str, &[&str]); 6] = [
+    let cases: [(&str, &[&str]); 8] = [
         ("-Wl,--build-id=none", &[]),
         (
             "-Wl,--build-id=none",
@@ -546,6 +546,19 @@ fn a_bundle_needs_nothing_else() {
         (
             "-gsplit-dwarf",
             &["llvm-dwp -e prog -o prog.dwp", "rm prog-main.dwo"],
+        ),
+        (
+            "-gdwarf-4 -Wl,--build-id",
+            &["cp prog twin", "dwz -m shared -M shared prog twin"],
+        ),
+        (
+            "-gdwarf-5 -Wl,--build-id",
+            &[
+                "cp prog twin",
+                "dwz -m shared -M shared prog twin",
+                "objcopy --only-keep-debug prog prog.debug",
+                "strip -s prog",
+            ],
         ),
     ];
     for (flags, steps) in cases {

@@ -74,38 +74,48 @@ fn optimized_across_files() {
 /// A function's unlikely part lies far from the rest, and so do those of others around it.
 #[test]
 fn cold_parts() {
-    let built = scratch("cold_parts");
-    let function = |name: &str| {
+    let in_c = |name: &str| {
+        format!(
+            "__attribute__((noinline)) int {name}(int n) {{\n    if (n > 5) {{\n        unlikely(n);\n        n = 1;\n        kept = malloc(1); LABEL({name}_call)\n        unlikely(n);\n    }}\n    return n;\n}}\n"
+        )
+    };
+    let in_cpp = |name: &str| {
         format!(
             "extern \"C\" __attribute__((noinline)) int {name}(int n) {{\n    try {{\n        may_throw(n);\n    }} catch (int) {{\n        kept = malloc(1); LABEL({name}_call)\n    }}\n    return n;\n}}\n"
         )
     };
-    fs::write(
-        built.join("main.cpp"),
-        format!(
-            "#include <stdlib.h>\n{LABEL}void *volatile kept;\n__attribute__((noinline)) void may_throw(int n) {{ if (n > 5) throw n; }}\n{}{}int main(int c, char **) {{ return first(c) + second(c); }}\n",
-            function("first"),
-            function("second")
-        ),
-    )
-    .unwrap();
-    for flags in ["-g", "-g -gdwarf-4", "-g0"] {
-        run(&built, &format!("g++ {flags} -O2 -o prog main.cpp"));
-        let program = built.join("prog");
-        let symbols = run(&built, "nm prog");
-        assert!(symbols.contains("first.cold"), "the compiler split nothing");
-        let found = places(&program, &["first_call", "second_call"]);
-        if flags == "-g0" {
-            assert_eq!(
-                found,
+    let begin = format!("#include <stdlib.h>\n{LABEL}void *volatile kept;\n");
+    let c = format!(
+        "{begin}__attribute__((noinline, cold)) void unlikely(int n) {{ kept = 0; }}\n{}{}int main(int c, char **v) {{ return first(c) + second(c); }}\n",
+        in_c("first"),
+        in_c("second")
+    );
+    let cpp = format!(
+        "{begin}__attribute__((noinline)) void may_throw(int n) {{ if (n > 5) throw n; }}\n{}{}int main(int c, char **) {{ return first(c) + second(c); }}\n",
+        in_cpp("first"),
+        in_cpp("second")
+    );
+    for (compiler, file, source, lines) in [
+        ("gcc", "main.c", c, [9, 18]),
+        ("g++", "main.cpp", cpp, [9, 17]),
+    ] {
+        let built = scratch("cold_parts");
+        fs::write(built.join(file), source).unwrap();
+        for flags in ["-g", "-g -gdwarf-4", "-g0"] {
+            run(&built, &format!("{compiler} {flags} -O2 -o prog {file}"));
+            let program = built.join("prog");
+            let symbols = run(&built, "nm prog");
+            assert!(
+                symbols.contains("first.cold"),
+                "the compiler split nothing of {file}"
+            );
+            let found = places(&program, &["first_call", "second_call"]);
+            let wanted = if flags == "-g0" {
                 [expected("first.cold", 0), expected("second.cold", 0)]
-            );
-        } else {
-            assert_eq!(
-                found,
-                [expected("first", 9), expected("second", 17)],
-                "{flags}"
-            );
+            } else {
+                [expected("first", lines[0]), expected("second", lines[1])]
+            };
+            assert_eq!(found, wanted, "{file} {flags}");
         }
     }
 }

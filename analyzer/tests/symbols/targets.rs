@@ -17,6 +17,9 @@ __attribute__((noinline)) void leak(void) {
     kept = 0;
 }
 __attribute__((noinline)) void *take(unsigned n) { return (void *)(unsigned long)n; }
+#ifdef __cplusplus
+extern "C"
+#endif
 void _start(void) {
     leak();
     for (;;) ;
@@ -40,13 +43,15 @@ fn other_machines() {
         ("powerpc-linux-gnu", "", false, false),
         ("powerpc64-linux-gnu", "-mabi=elfv2", false, true),
     ] {
-        for version in [2, 3, 4, 5] {
+        let in_c = [2, 3, 4, 5].map(|version| (version, "a.c", ["merged", "leak"]));
+        let in_cpp = [4, 5].map(|version| (version, "a.cpp", ["merged()", "leak()"]));
+        for (version, file, [merged, leak]) in in_c.into_iter().chain(in_cpp) {
             let built = scratch("other_machines");
-            fs::write(built.join("a.c"), PROGRAM).unwrap();
+            fs::write(built.join(file), PROGRAM).unwrap();
             run(
                 &built,
                 &format!(
-                    "clang --target={target} {flags} -gdwarf-{version} -O1 -ffreestanding -fno-pic -c a.c"
+                    "clang --target={target} {flags} -gdwarf-{version} -O1 -ffreestanding -fno-exceptions -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-pic -c {file}"
                 ),
             );
             run(&built, "ld.lld -static -o prog a.o");
@@ -64,8 +69,8 @@ fn other_machines() {
                 .iter()
                 .map(|frame| (frame.function.as_deref().unwrap(), frame.line.unwrap()))
                 .collect();
-            let case = format!("{target} {flags} DWARF {version}");
-            assert_eq!(frames, [("merged", 4), ("leak", 7)], "{case}");
+            let case = format!("{file} {target} {flags} DWARF {version}");
+            assert_eq!(frames, [(merged, 4), (leak, 7)], "{case}");
             assert_eq!(found.notes, [] as [String; 0], "{case}");
             // Without debug information the symbol table has the function.
             run(&built, "llvm-strip -g prog");
@@ -73,7 +78,7 @@ fn other_machines() {
             let function = found.addresses[0]
                 .first()
                 .and_then(|frame| frame.function.as_deref());
-            assert_eq!(function, Some("leak"), "{case}");
+            assert_eq!(function, Some(leak), "{case}");
         }
     }
 }
