@@ -19,6 +19,7 @@ mod repair;
 mod replay;
 pub mod report;
 mod sites;
+mod split;
 pub mod symbols;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use dump::DumpError;
 pub use findings::{By, Selection, Until, difference};
 pub use progress::{Progress, progress};
 pub use repair::{Repair, RepairError, Repaired};
+pub use split::{Split, SplitError, split};
 pub use trace::{TraceError, Translation};
 
 use images::{Images, Stops};

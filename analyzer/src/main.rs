@@ -82,6 +82,7 @@ fn answer_reading(cli: &Cli, waiting: &Waiting) -> Result<u8, Stopped> {
         Command::Info(asked) => verbs::files::info(asked, &terminal, &mut out, &mut say),
         Command::Verify(asked) => verbs::files::verify(asked, &terminal, &mut out, &mut say),
         Command::Repair(asked) => verbs::files::repair(asked, &terminal, &mut out),
+        Command::Split(asked) => verbs::split::split(asked, &mut out, &mut say),
         Command::Dump(dump) => verbs::reading::dump(dump, &mut out, &mut say),
         Command::Recorder(recorder) => write_recorder(recorder, &mut out)
             .map(|()| 0)

@@ -5,6 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod armour;
 mod crc;
 mod frame;
 mod lanes;
@@ -13,6 +14,9 @@ mod pack;
 mod record;
 mod text;
 
+pub use armour::{
+    ARMOUR_MARK, ARMOUR_NARROW, ARMOUR_WIDE, ArmourHead, armour_bytes, armour_symbol,
+};
 pub use crc::Crc32;
 pub use frame::{
     FLAG_MIXED, FRAME_MAGIC, FrameKind, Header, HeaderError, PIPE_FRAME, SumKind, TRAILER_SIZE,

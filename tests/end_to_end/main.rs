@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod accounts;
+mod armour;
 mod artifact;
 mod bad_input;
 mod cli;

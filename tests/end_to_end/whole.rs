@@ -207,7 +207,7 @@ fn repair_overwrites_traces_only() {
     let notes = scratch.write("notes.txt", "not a trace\n");
     assert!(refused(&path, &notes).contains("not a trace"));
     assert_eq!(fs::read_to_string(&notes).unwrap(), "not a trace\n");
-    assert!(refused(&path, &path).contains("is the trace itself"));
+    assert!(refused(&path, &path).contains("is the input itself"));
     assert_eq!(fs::read(&path).unwrap(), made(1));
     let out = scratch.join("out.hwt");
     refused(&notes, &out);

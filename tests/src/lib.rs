@@ -3,6 +3,7 @@
 //! Nothing here knows the crates under test. Traces are written from SPEC.md by literal offsets, so that a wrong
 //! definition in the format crate cannot hide behind itself.
 
+pub mod armour;
 pub mod build;
 pub mod expect;
 pub mod memory;

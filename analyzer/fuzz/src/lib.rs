@@ -10,6 +10,7 @@ use heapwire::address::FileAddress;
 use heapwire::mtrace::{self, Exporter, Program};
 use heapwire::{Options, symbols};
 use heapwire_tests::scratch::Scratch;
+use heapwire_tests::trace::{HEADER, TRAILER};
 use programs::BUILD_ID;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,6 +145,37 @@ pub fn open_log(bytes: &[u8], place: &Place) {
             usize::try_from(lines).expect("few")
         );
     }
+}
+
+/// Parts the damaged lines of `trace` from what is no line: no frame comes out that the trace does not have.
+pub fn split(lines: &[u8], trace: &[u8], place: &Place) {
+    let (mut text, mut frames) = (Vec::new(), Vec::new());
+    let path = place.with(lines);
+    if heapwire::split(path, &mut text, &mut frames).is_ok() {
+        assert!(text.len() <= lines.len());
+        for frame in whole_frames(&frames) {
+            assert!(memmem(trace, frame), "a frame that nobody wrote");
+        }
+    }
+    read_frames(lines, place);
+}
+
+/// The whole frames in `bytes`, each to its trailer.
+fn whole_frames(bytes: &[u8]) -> Vec<&[u8]> {
+    let starts = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(mutate::MAGIC));
+    let frames = starts.filter_map(|at| {
+        let length: [u8; 4] = bytes.get(at + 16..at + 20)?.try_into().ok()?;
+        let end = at + HEADER + u32::from_le_bytes(length) as usize;
+        let number: [u8; 4] = bytes.get(at + 24..at + 28)?.try_into().ok()?;
+        let trailer = (0x5457_4821 ^ u32::from_le_bytes(number)).to_le_bytes();
+        let frame = bytes.get(at..end + TRAILER)?;
+        frame.ends_with(&trailer).then_some(frame)
+    });
+    frames.collect()
+}
+
+fn memmem(all: &[u8], part: &[u8]) -> bool {
+    all.windows(part.len()).any(|window| window == part)
 }
 
 /// All that symbols do with a module's file: `addresses` are looked up in it.

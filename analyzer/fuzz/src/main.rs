@@ -7,8 +7,9 @@ use heapwire_fuzz::memory::{Counting, peak_of};
 use heapwire_fuzz::mutate::{self, Random};
 use heapwire_fuzz::{
     Place, open_log, open_trace, programs, read_frames, read_name, read_records, replay,
-    resolve_with, seeds,
+    resolve_with, seeds, split,
 };
+use heapwire_tests::armour::armoured;
 use heapwire_tests::packed::twin;
 use std::env;
 use std::time::{Duration, Instant};
@@ -60,6 +61,7 @@ fn sometimes_packed(trace: Vec<u8>, random: &mut Random) -> Vec<u8> {
 }
 
 /// All targets by name.
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
     let traces = seeds::traces();
     for seed in &traces {
@@ -120,6 +122,18 @@ fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
                     }
                 }
                 open_trace(&bytes, place);
+            }),
+        ),
+        (
+            "split",
+            Box::new(|random| {
+                let trace = sometimes_packed(seeds::calls(random), random);
+                let mut lines = armoured(&trace, [76, 252][random.below(2)]);
+                for _ in 0..random.below(8) {
+                    let line = random.below(lines.len());
+                    mutate::bytes(&mut lines[line], random);
+                }
+                split(&lines.concat(), &trace, place);
             }),
         ),
         (

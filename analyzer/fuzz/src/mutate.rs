@@ -2,7 +2,8 @@
 
 use heapwire_tests::trace::{HEADER, RECORD, TRAILER, crc32};
 
-const MAGIC: &[u8] = b"\x89HWT\r\n\xFF\x1A";
+/// What frames begin with.
+pub(crate) const MAGIC: &[u8] = b"\x89HWT\r\n\xFF\x1A";
 /// Values at which arithmetic goes wrong.
 const EDGES: [u64; 9] = [
     0,

@@ -71,6 +71,19 @@ pub(crate) struct Repair {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Split {
+    /// What came over the terminal, as its program logged it; - is standard input
+    #[arg(value_name = "LOG")]
+    pub(crate) log: PathBuf,
+    /// Where to write the text that is no trace; - is standard output
+    #[arg(long, value_name = "FILE", required_unless_present = "output")]
+    pub(crate) text: Option<PathBuf>,
+    /// Where to write the trace; what is no trace is never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Recorder {
     /// Where to write the library; - is standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]

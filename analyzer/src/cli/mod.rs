@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Write a whole trace of all that can be saved of a damaged one
     Repair(Repair),
+    /// Part the log of a terminal into a program's own output and its trace
+    Split(Split),
     /// Write the recorder library out, for a device
     Recorder(Recorder),
     /// Say what would keep a program from being recorded, without running it
@@ -238,6 +240,8 @@ mod tests {
             "heapwire check",
             "heapwire recorder",
             "heapwire recorder --list -o x",
+            "heapwire split",
+            "heapwire split log",
             "heapwire a.hwt --nonsense",
         ] {
             assert!(parsed(line).is_err(), "{line}");

@@ -16,9 +16,10 @@ use std::path::Path;
 /// Events of a log that are read at once.
 const LOG_BATCH: usize = 1 << 14;
 /// Kinds of warning about what the trace itself says that it does not have.
-const MISSING: [&str; 10] = [
+const MISSING: [&str; 11] = [
     "lost-records",
     "lost-on-the-way",
+    "missing-frames",
     "unfinished-calls",
     "start-missing",
     "started-late",
@@ -266,6 +267,17 @@ fn of_census(census: &Census, damage: &mut Vec<Defect>, remarks: &mut Vec<Defect
     if let Some(major) = condition.newer_major {
         let text = format!("frames of format version {major} cannot be read by this heapwire");
         add(damage, "newer-major", at(1, first_damage), text);
+    }
+    if let Some(armour) = &census.armour {
+        let of = |count| at(count, None);
+        let text = "lines carried the frames";
+        add(remarks, "lines", of(armour.lines), text);
+        let text = "lines came more than once";
+        add(remarks, "repeated-lines", of(armour.repeated), text);
+        let text = "lines had text in their midst";
+        add(remarks, "mended-lines", of(armour.mended), text);
+        let text = "bytes between lines are text; `heapwire split` gives it back";
+        add(remarks, "text-bytes", of(armour.text), text);
     }
     add(
         remarks,

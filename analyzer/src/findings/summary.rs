@@ -16,6 +16,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         .saturating_add(of_logs(|it| it.damaged_bytes));
     let foreign_bytes = condition
         .foreign_bytes
+        .saturating_add(saturating_sum(trace.armour().map(|it| it.text)))
         .saturating_add(of_logs(|it| it.foreign_bytes));
     let outcomes = || images.images.iter().map(|image| &image.outcome);
     let lost_records = saturating_sum(outcomes().map(|it| it.missing));

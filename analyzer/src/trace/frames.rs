@@ -198,6 +198,11 @@ impl Frames {
         self.input
     }
 
+    /// Where the last block begins in the input.
+    pub(super) fn begin_of_block(&self) -> u64 {
+        self.block_at
+    }
+
     /// How far the input was read.
     pub(crate) fn position(&self) -> u64 {
         self.block_at + self.block.len() as u64

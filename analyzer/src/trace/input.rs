@@ -1,5 +1,7 @@
 //! One input: a file that can be read in any place, or a stream that gives its bytes once.
 
+use super::armour;
+use super::frames::Frames;
 use super::text::Text;
 use super::unpack::{self, Broken};
 use super::{TraceError, Translation, undo};
@@ -9,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// An input that was opened.
 pub(crate) struct Input {
@@ -19,6 +21,8 @@ pub(crate) struct Input {
     broken: Arc<OnceLock<Broken>>,
     /// What was done to the bytes on the way, and is taken back.
     taken_back: Option<Translation>,
+    /// What was found of armour, where frames come as lines.
+    armour: Option<Arc<Mutex<armour::Found>>>,
     is_packed: bool,
 }
 
@@ -51,6 +55,7 @@ impl Input {
             bytes,
             broken,
             taken_back: None,
+            armour: None,
             is_packed,
         })
     }
@@ -68,6 +73,7 @@ impl Input {
             bytes: Bytes::Stored(store),
             broken: Arc::clone(&input.broken),
             taken_back: None,
+            armour: None,
             is_packed: input.is_packed,
         };
         Ok((again(store.clone()), again(store)))
@@ -85,6 +91,7 @@ impl Input {
             bytes: Bytes::Stored(Store::Memory(bytes.into())),
             broken: Arc::default(),
             taken_back: None,
+            armour: None,
             is_packed: false,
         }
     }
@@ -97,6 +104,7 @@ impl Input {
             bytes: Bytes::Streamed(Some(Box::new(Cursor::new(bytes)))),
             broken: Arc::default(),
             taken_back: None,
+            armour: None,
             is_packed: false,
         }
     }
@@ -129,6 +137,28 @@ impl Input {
     pub(super) fn take_back(&mut self, translation: Translation, all: Box<dyn Read + Send>) {
         self.bytes = Bytes::Streamed(Some(undo::undo(all, translation)));
         self.taken_back = Some(translation);
+    }
+
+    /// Has its frames taken out of lines of armour. `frames` has read it up to the block that shows the first of them.
+    pub(super) fn take_armour_off(&mut self, frames: Frames) {
+        let (all, skipped) = match self.store() {
+            Some(store) => (store.reader(0, u64::MAX), 0),
+            None => {
+                let skipped = frames.begin_of_block();
+                (frames.into_reader(), skipped)
+            }
+        };
+        let found = Arc::default();
+        let frames = armour::Frames::new(all, skipped, Arc::clone(&found));
+        self.bytes = Bytes::Streamed(Some(Box::new(frames)));
+        self.armour = Some(found);
+    }
+
+    /// What was found of armour so far, if it has any.
+    pub(super) fn armour(&self) -> Option<armour::Found> {
+        self.armour
+            .as_ref()
+            .map(|found| armour::lock(found).clone())
     }
 
     pub(super) fn taken_back(&self) -> Option<Translation> {

@@ -5,6 +5,7 @@
 //! rest of it is indexed, and streams are read one after the other.
 
 mod ahead;
+pub(crate) mod armour;
 mod error;
 mod frames;
 mod index;
@@ -289,6 +290,11 @@ impl Trace {
         inputs.filter_map(|input| Some((input.path(), input.taken_back()?)))
     }
 
+    /// What was found of armour in each input that had any.
+    pub(crate) fn armour(&self) -> impl Iterator<Item = armour::Found> {
+        self.inputs.iter().filter_map(Input::armour)
+    }
+
     /// The inputs' paths as given.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().map(Input::path)
@@ -430,6 +436,10 @@ impl Opened {
                 input.take_back(translation, frames.into_reader());
                 return Self::of(input, index);
             }
+            if !has_frame && input.armour().is_none() && armour::is_in(&frames.block(), !goes_on) {
+                input.take_armour_off(frames);
+                return Self::of(input, index);
+            }
             head.get_or_insert_with(|| frames.block());
             all.append(&mut found);
             if has_frame {
@@ -447,14 +457,16 @@ impl Opened {
                 return Ok(Self::Log(text));
             }
         }
-        Err(refusal(path, &frames, &head.unwrap_or_default()))
+        let is_unarmoured = input.armour().is_some();
+        let head = head.unwrap_or_default();
+        Err(refusal(path, &frames, &head, is_unarmoured))
     }
 }
 
 /// Why an input without a whole frame is none to read.
-fn refusal(path: PathBuf, frames: &Frames, head: &[u8]) -> TraceError {
+fn refusal(path: PathBuf, frames: &Frames, head: &[u8], is_unarmoured: bool) -> TraceError {
     let condition = frames.condition();
-    if frames.is_empty() {
+    if frames.is_empty() && !is_unarmoured {
         return TraceError::Empty { path };
     }
     if let Some(found) = condition.newer_major {

@@ -3,7 +3,7 @@
 use super::frames::{Found, Frames};
 use super::judge::{Content, Judged};
 use super::unpack::Broken;
-use super::{Condition, Input, Opened, Source, TraceError, Translation};
+use super::{Condition, Input, Opened, Source, TraceError, Translation, armour};
 use heapwire_format::{Op, Record};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,8 @@ pub(crate) struct Census {
     pub(crate) condition: Condition,
     pub(crate) broken: Option<Broken>,
     pub(crate) taken_back: Option<Translation>,
+    /// What was found of armour, if frames came as lines.
+    pub(crate) armour: Option<armour::Found>,
 }
 
 /// An input that can be looked at frame by frame.
@@ -103,6 +105,7 @@ impl Survey {
         census.condition = self.frames.condition().clone();
         census.broken = self.input.broken();
         census.taken_back = self.input.taken_back();
+        census.armour = self.input.armour();
         Ok(census)
     }
 }

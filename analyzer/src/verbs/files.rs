@@ -97,21 +97,25 @@ pub(crate) fn repair(
     Ok(0)
 }
 
-/// Makes the file for the repaired trace, which is not `input` and nothing but a trace before.
-fn afresh(input: &Path, place: &Path) -> Result<BufWriter<File>, Stopped> {
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    if let (Ok(one), Ok(other)) = (identity(input), identity(place))
-        && one == other
-    {
-        let name = place.display();
-        return Err(Stopped::Other(anyhow!(
-            "{name} is the trace itself, which stays as it is: name another file with -o"
-        )));
-    }
-    let cannot = || format!("cannot write the repaired trace to {}", place.display());
+/// Makes the file for a trace, which is not `input` and nothing but a trace before.
+pub(super) fn afresh(input: &Path, place: &Path) -> Result<BufWriter<File>, Stopped> {
+    refuse_input(input, place)?;
+    let cannot = || format!("cannot write the trace to {}", place.display());
     record::make_afresh(place)
         .and_then(|()| Ok(OpenOptions::new().append(true).open(place)?))
         .with_context(cannot)
         .map(BufWriter::new)
         .map_err(Stopped::Other)
+}
+
+/// Refuses to write where `input` lies.
+pub(super) fn refuse_input(input: &Path, place: &Path) -> Result<(), Stopped> {
+    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    match (identity(input), identity(place)) {
+        (Ok(one), Ok(other)) if one == other => Err(Stopped::Other(anyhow!(
+            "{} is the input itself, which stays as it is: name another file",
+            place.display()
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -7,4 +7,5 @@ pub(crate) mod modules;
 pub(crate) mod mtrace;
 pub(crate) mod reading;
 pub(crate) mod run;
+pub(crate) mod split;
 pub(crate) mod waiting;

@@ -5,7 +5,9 @@ use heapwire::report::format::counted;
 use heapwire::report::system::is_system;
 use heapwire::report::text::{TextOptions, render};
 use heapwire::report::{Leak, Process, Report, Warning, escape, json};
-use heapwire::{BundleError, By, DumpError, Options, RepairError, TraceError, Until, symbols};
+use heapwire::{
+    BundleError, By, DumpError, Options, RepairError, SplitError, TraceError, Until, symbols,
+};
 use std::cmp::Reverse;
 use std::env;
 use std::error::Error;
@@ -89,6 +91,16 @@ impl From<RepairError> for Stopped {
         match error {
             RepairError::Trace(error) => Self::Trace(error),
             error => Self::Other(error.into()),
+        }
+    }
+}
+
+impl From<SplitError> for Stopped {
+    fn from(error: SplitError) -> Self {
+        match error {
+            SplitError::Trace(error) => Self::Trace(error),
+            SplitError::Write(error) => Self::Write(error),
+            error @ SplitError::NoLine { .. } => Self::Other(error.into()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
+mod armour;
 mod logs;
 
 use crate::findings::bypass::Bypass;
@@ -17,6 +18,7 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     let images = &found.images[..];
     of_numbers(trace, images, &mut warnings);
     of_condition(trace, &mut warnings);
+    armour::add_to(&mut warnings, trace, images);
     of_versions(&trace.condition, images, &mut warnings);
     of_beginnings(images, &mut warnings);
     of_own_functions(images, &mut warnings);

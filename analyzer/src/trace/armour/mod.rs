@@ -1,0 +1,197 @@
+//! Frames that came as printable lines (SPEC.md 9), taken out of the log of a terminal program, with the text between them.
+
+mod arrived;
+mod assembly;
+mod lines;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use arrived::Arrived;
+use assembly::{Assembly, Piece};
+use lines::{Line, Lines, Step};
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that are looked at together.
+const STEP: usize = 1 << 16;
+
+/// Bytes in order.
+type Bytes = Box<dyn Read + Send>;
+
+/// What was found of armour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Lines whose sum fits.
+    pub(crate) lines: u64,
+    /// Of these, lines that came before.
+    pub(crate) repeated: u64,
+    /// Of these, lines that text was taken out of.
+    pub(crate) mended: u64,
+    /// Lines whose sum does not fit.
+    pub(crate) damaged: u64,
+    /// Bytes that are in no line.
+    pub(crate) text: u64,
+    /// The frames that came whole.
+    pub(crate) arrived: Arrived,
+}
+
+/// Whether a line of armour is in `bytes`, or begins at their end where more may come.
+pub(super) fn is_in(bytes: &[u8], is_all: bool) -> bool {
+    let mut lines = Lines::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match lines.step(rest, is_all) {
+            Step::Line(_) | Step::Undecided => return true,
+            Step::Text(length) | Step::Damaged(length) => {
+                rest = rest.get(length..).unwrap_or_default();
+            }
+        }
+    }
+    false
+}
+
+/// A log, parted into frames and text as it is read.
+pub(crate) struct Parted {
+    from: Bytes,
+    /// Bytes that were read and not yet told what they are.
+    read: Vec<u8>,
+    has_ended: bool,
+    lines: Lines,
+    assembly: Assembly,
+    found: Found,
+    line_end: Option<Vec<u8>>,
+    text: Vec<u8>,
+    frames: Vec<u8>,
+}
+
+impl Parted {
+    pub(crate) fn new(from: Bytes) -> Self {
+        Self {
+            from,
+            read: Vec::new(),
+            has_ended: false,
+            lines: Lines::new(),
+            assembly: Assembly::default(),
+            found: Found::default(),
+            line_end: None,
+            text: Vec::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Goes on to the next part. `false`: there is no more.
+    pub(crate) fn advance(&mut self) -> io::Result<bool> {
+        self.text.clear();
+        self.frames.clear();
+        if self.has_ended {
+            return Ok(false);
+        }
+        let before = self.read.len();
+        let mut part = self.from.by_ref().take(STEP as u64);
+        part.read_to_end(&mut self.read)?;
+        self.has_ended = self.read.len() - before < STEP;
+        self.part();
+        Ok(true)
+    }
+
+    /// The text of the part.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The frames that were whole in the part, and what is left of those that will not be.
+    pub(crate) fn frames(&self) -> &[u8] {
+        &self.frames
+    }
+
+    /// All that was found so far.
+    pub(crate) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// What the way made of a line feed, as the first line shows it.
+    pub(crate) fn line_end(&self) -> Option<&[u8]> {
+        self.line_end.as_deref()
+    }
+
+    fn part(&mut self) {
+        let mut at = 0;
+        while let Some(rest) = self.read.get(at..).filter(|rest| !rest.is_empty()) {
+            match self.lines.step(rest, self.has_ended) {
+                Step::Undecided => break,
+                Step::Text(length) => {
+                    self.text.extend(rest.iter().take(length));
+                    at += length;
+                }
+                Step::Damaged(length) => {
+                    self.found.damaged += 1;
+                    at += length;
+                }
+                Step::Line(line) => {
+                    at += line.length;
+                    self.add(line);
+                }
+            }
+        }
+        self.read.drain(..at);
+        if self.has_ended {
+            self.assembly.finish(&mut self.frames);
+        }
+        self.found.text += self.text.len() as u64;
+        self.found.arrived.clone_from(self.assembly.arrived());
+    }
+
+    fn add(&mut self, line: Line) {
+        self.found.lines += 1;
+        self.found.mended += u64::from(line.is_mended);
+        if self.line_end.is_none() {
+            self.line_end = line.end;
+        }
+        self.text.extend(line.within);
+        let piece = self.assembly.add(line.head, line.piece, &mut self.frames);
+        self.found.repeated += u64::from(piece == Piece::Repeated);
+    }
+}
+
+/// The frames that came as lines in a log.
+pub(super) struct Frames {
+    parted: Parted,
+    /// Bytes of the part's frames that were given.
+    given: usize,
+    /// Where others see how far it came.
+    shared: Arc<Mutex<Found>>,
+}
+
+impl Frames {
+    /// `skipped` bytes of text came before.
+    pub(super) fn new(from: Bytes, skipped: u64, shared: Arc<Mutex<Found>>) -> Self {
+        let mut parted = Parted::new(from);
+        parted.found.text = skipped;
+        Self {
+            parted,
+            given: 0,
+            shared,
+        }
+    }
+}
+
+impl Read for Frames {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.parted.frames.len() {
+            self.given = 0;
+            if !self.parted.advance()? {
+                return Ok(0);
+            }
+            lock(&self.shared).clone_from(&self.parted.found);
+        }
+        let given = (&self.parted.frames[self.given..]).read(to)?;
+        self.given += given;
+        Ok(given)
+    }
+}
+
+/// What somebody told; nobody panics with it in hand.
+pub(super) fn lock(found: &Mutex<Found>) -> std::sync::MutexGuard<'_, Found> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}
