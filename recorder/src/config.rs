@@ -3,8 +3,10 @@
 use crate::auxiliary;
 use crate::cell::StartCell;
 use crate::output::Kind;
+use crate::sync::Relaxed;
 use crate::sys;
 use crate::text::Text;
+use core::sync::atomic::AtomicUsize;
 
 /// Longest path, with its zero byte.
 pub(crate) const PATH: usize = 4096;
@@ -35,6 +37,12 @@ pub(crate) struct Config {
     sums: bool,
     /// The user's `0` or `1`, or 0.
     packs: u8,
+    /// Whether lines of glibc's mtrace are written.
+    pub(crate) is_log: bool,
+    /// Whether the user said that none are.
+    is_no_log: bool,
+    /// Whether the program says by calls of `mtrace` and `muntrace` when to record.
+    pub(crate) is_by_call: bool,
     path: [u8; PATH],
     path_length: usize,
     options: [u8; OPTIONS],
@@ -44,6 +52,18 @@ pub(crate) struct Config {
 /// The settings of this process.
 pub(crate) static CONFIG: StartCell<Config> = StartCell::new(Config::NOTHING);
 
+/// What is behind the path of a file beside the one that the user named.
+const BESIDE: &[u8] = b".%p";
+/// Its length where it counts. The only setting that changes: the file that the user named is another process's.
+static BESIDE_LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on the output is a file beside the one that the user named, unless that is one a process.
+pub(crate) fn go_beside(config: &Config) {
+    if !config.is_per_process() {
+        BESIDE_LENGTH.store(BESIDE.len(), Relaxed); // read when a file is opened, which nobody else does then
+    }
+}
+
 impl Config {
     /// All zero, so that it takes no room in the file.
     const NOTHING: Self = Self {
@@ -52,15 +72,27 @@ impl Config {
         wait_milliseconds: 0,
         sums: false,
         packs: 0,
+        is_log: false,
+        is_no_log: false,
+        is_by_call: false,
         path: [0; PATH],
         path_length: 0,
         options: [0; OPTIONS],
         options_length: 0,
     };
 
-    /// The absolute path as given, before %p and %e are filled in.
+    /// The absolute path as given, before %p and %e are filled in; with the pid behind it after `go_beside`.
     pub(crate) fn path(&self) -> &[u8] {
-        self.path.get(..self.path_length).unwrap_or_default()
+        let more = BESIDE_LENGTH.load(Relaxed);
+        let length = self.path_length.wrapping_add(more);
+        self.path.get(..length).unwrap_or_default()
+    }
+
+    /// Takes what MALLOC_TRACE says when the program calls `mtrace`.
+    pub(crate) fn take_malloc_trace(&mut self, value: &[u8]) {
+        self.take_target(value);
+        self.is_by_call = self.target != Target::Nothing;
+        self.is_log = self.is_by_call && !self.is_no_log; // what that variable has always meant
     }
 
     /// Whether each process image has a file of its own.
@@ -113,6 +145,9 @@ impl Config {
         }
         if key == b"ON_FULL" {
             self.drops = value == b"drop";
+        } else if key == b"FORMAT" {
+            self.is_log = value == b"mtrace";
+            self.is_no_log = value == b"hwt";
         } else if key == b"SUM" {
             self.sums = value == b"1";
         } else if key == b"PACK" {
@@ -163,8 +198,9 @@ impl Config {
             }
         }
         let mut text = Text::new(self.path.get_mut(length..).unwrap_or_default());
-        if value.len() < text.left() {
+        if value.len().wrapping_add(BESIDE.len()) < text.left() {
             text.push(value);
+            text.push(BESIDE);
             self.path_length = length.wrapping_add(value.len());
             self.target = Target::File;
         }
@@ -238,6 +274,20 @@ mod tests {
         assert_eq!(taken(&[b"HEAPWIRE_SUM=1"]).target, Target::Nothing);
         let too_long = [&b"HEAPWIRE_OUT=/"[..], &[b'a'; super::PATH]].concat();
         assert_eq!(taken(&[&too_long]).target, Target::Nothing);
+    }
+
+    #[test]
+    fn lines_are_written_where_that_is_asked_for_or_was_always_meant() {
+        let log = |entries: &[&[u8]], malloc_trace: &[u8]| {
+            let mut config = taken(entries);
+            config.take_malloc_trace(malloc_trace);
+            (config.is_by_call, config.is_log)
+        };
+        assert_eq!(log(&[], b""), (false, false));
+        assert_eq!(log(&[], b"/l"), (true, true));
+        assert_eq!(log(&[b"HEAPWIRE_FORMAT=hwt"], b"/l"), (true, false));
+        assert!(taken(&[b"HEAPWIRE_OUT=/l", b"HEAPWIRE_FORMAT=mtrace"]).is_log);
+        assert!(!taken(&[b"HEAPWIRE_OUT=/l", b"HEAPWIRE_FORMAT=x"]).is_log);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::output::{self, Kind, OUTPUT};
 use crate::ring::{Span, slot};
 use crate::sync::Relaxed;
 use crate::turn::Turn;
-use crate::{clock, early, sequence, sys};
+use crate::{clock, early, log, modules, sequence, sys};
 use heapwire_format::{Op, Record};
 
 /// A record that is this many numbers old is flushed by whoever flushes.
@@ -28,13 +28,22 @@ pub(crate) fn append_slowly(lane: &Lane, event: Event) {
     if lane.is_wiped() {
         // We are a forked child at its first call; its lane is another.
         if let Some(lane) = image::attach() {
-            lane.append(event);
+            #[expect(clippy::cast_possible_truncation, reason = "it was an address")]
+            let pc = event.pc as usize;
+            lane.append(event.with_pc(pc, modules::base_of(lane, pc)));
         }
         return;
     }
     let Some(image) = image::current() else {
         return;
     };
+    let is_open = image.log.gate.is_of(lane.tid.load(Relaxed));
+    if image::is_waiting() && !is_open {
+        return;
+    }
+    if CONFIG.get().is_log {
+        return log::append(image, lane, &event);
+    }
     let Some(position) = place(image, lane) else {
         sequence::take(1); // what is missing must be known exactly
         image.lose(1);
@@ -212,6 +221,12 @@ enum Goal {
 
 /// Writes what is committed. With the lock.
 fn empty_locked(image: &Image, lane: &Lane, goal: Goal, turn: &Turn<'_>) {
+    if CONFIG.get().is_log {
+        if matches!(goal, Goal::Room | Goal::Own) {
+            log::flush(image, lane, false);
+        }
+        return;
+    }
     let slots = lane.slots();
     let mut is_first = true;
     // Each turn takes at least one slot, and no more slots are reserved meanwhile than handlers reserve.

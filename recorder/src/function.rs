@@ -230,6 +230,7 @@ functions! {
     Syscall "syscall" Own;
     Mtrace "mtrace" Own;
     Muntrace "muntrace" Own;
+    Getenv "secure_getenv" Own;
     GnuLibcVersion "gnu_get_libc_version" Own;
 }
 

@@ -4,15 +4,19 @@
 //! thread that it does not have, and a state that says "not started", and begins a stream of its own at its first call. What
 //! must outlive a fork (settings, output, counter, looked-up functions) lies outside.
 
-use crate::config::CONFIG;
+use crate::config::{CONFIG, Target};
+use crate::event::Event;
 use crate::lane::{self, Lane};
+use crate::log::{self, Log};
 use crate::output::OUTPUT;
 use crate::pack::Benches;
+use crate::start::{self, Beginning};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, Relaxed, Wide};
-use crate::{arch, modules, next, registry, start, sys};
+use crate::{arch, flush, modules, next, registry, sys};
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Release};
+use heapwire_format::{EndReason, Op};
 
 /// Most lanes, and so most threads that record at the same time.
 pub(crate) const LANES: usize = 4096;
@@ -39,6 +43,7 @@ pub(crate) struct Image {
     pub(crate) modules: modules::Table,
     pub(crate) stream: Stream,
     pub(crate) benches: Benches,
+    pub(crate) log: Log,
     lanes: [Lane; LANES],
 }
 
@@ -49,12 +54,17 @@ const READY: u32 = 2;
 /// The image, once there is memory for it.
 static IMAGE: AtomicPtr<Image> = AtomicPtr::new(core::ptr::null_mut());
 
-/// `Cold → Starting → Recording → Off`, and from anywhere to `Off`. Nothing leaves `Off`.
+/// `Cold → Claimed → Recording → Off`, and from anywhere to `Off`. Nothing leaves `Off`.
+///
+/// Where nothing says from the start where to record to, it is `Claimed → Waiting` for a call of `mtrace`, then
+/// `Waiting → Beginning → Recording`, and with `muntrace` `Recording → Waiting`.
 static LIFE: AtomicU32 = AtomicU32::new(0);
 const COLD: u32 = 0;
 const CLAIMED: u32 = 1;
-const RECORDING: u32 = 2;
-const OFF: u32 = 3;
+const BEGINNING: u32 = 2;
+const RECORDING: u32 = 3;
+const OFF: u32 = 4;
+const WAITING: u32 = 5;
 
 /// Calls that could not be recorded because they came before we were relocated or while we started.
 static EARLY: AtomicU32 = AtomicU32::new(0);
@@ -98,6 +108,7 @@ pub(crate) fn attach() -> Option<&'static Lane> {
         // Acquire: pairs with the Release in `start_first`.
         RECORDING => {}
         OFF => return current().and_then(missed),
+        WAITING | BEGINNING => return None,
         COLD => {
             // Relaxed: the claim publishes nothing.
             if LIFE
@@ -147,20 +158,84 @@ fn early() -> Option<&'static Lane> {
 
 /// Starts the first image of this process. Only the thread that claimed it gets here.
 fn start_first() -> bool {
-    let is_recording = allocate().is_some_and(|image| start::begin(image, true));
-    if let Some(image) = current().filter(|_| is_recording) {
-        image.lost.fetch_add(EARLY.load(Relaxed), Relaxed);
+    let Some(image) = allocate() else {
+        turn_off();
+        return false;
+    };
+    image.lost.store(EARLY.load(Relaxed), Relaxed);
+    begin(image, Beginning::Exec)
+}
+
+/// Begins to record in this image. Only the thread that claimed it gets here.
+fn begin(image: &'static Image, beginning: Beginning) -> bool {
+    let is_recording = start::begin(image, beginning);
+    if is_recording {
         image.state.store(READY, Release); // pairs with `attach`
     }
-    let life = if is_recording { RECORDING } else { OFF };
+    let life = match CONFIG.get().target {
+        _ if is_recording => RECORDING,
+        Target::Nothing => WAITING,
+        _ => OFF,
+    };
     // Release: pairs with the Acquire in `attach`: settings, output and image are there. It stays off if turned off.
+    let claimed = match beginning {
+        Beginning::Call => BEGINNING,
+        _ => CLAIMED,
+    };
     let opened = LIFE
-        .compare_exchange(CLAIMED, life, Release, Relaxed)
+        .compare_exchange(claimed, life, Release, Relaxed)
         .is_ok();
-    if let Some(image) = current().filter(|_| opened && is_recording) {
-        start::declare(image, true);
+    if opened && is_recording {
+        image.set_limits(); // of lanes from before
+        start::declare(image, beginning);
     }
     opened && is_recording
+}
+
+/// Begins to record at a call of `mtrace`, if that is what to wait for and MALLOC_TRACE says where to. Gives whether it is.
+pub(crate) fn begin_session() -> bool {
+    // Acquire: pairs with the Release of who opened it.
+    if LIFE.load(Acquire) == RECORDING {
+        return CONFIG.get().is_by_call; // a second call does nothing
+    }
+    // Acquire: pairs with the Release of who has been here before.
+    let claimed = LIFE.compare_exchange(WAITING, BEGINNING, Acquire, Relaxed);
+    let Some(image) = current().filter(|_| claimed.is_ok()) else {
+        return false;
+    };
+    if image.state.load(Relaxed) != READY || CONFIG.get().is_log {
+        begin(image, Beginning::Call);
+    } else {
+        // As in `begin`.
+        let _ = LIFE.compare_exchange(BEGINNING, RECORDING, Release, Relaxed);
+        image.set_limits();
+    }
+    if let Some(lane) = lane::current() {
+        lane.append(Event::of(Op::RESUME, 0, 0)); // the first time it says nothing new
+        image.modules.fill(lane, false);
+    }
+    !is_waiting()
+}
+
+/// Ends what `begin_session` has begun. Gives whether it has.
+pub(crate) fn end_session(image: &Image, lane: &Lane) -> bool {
+    if !CONFIG.get().is_by_call {
+        return false;
+    }
+    lane.append(Event::of(Op::END, EndReason::Immediate as u64, u64::MAX));
+    // Release: pairs with the Acquire in `begin_session`.
+    if LIFE
+        .compare_exchange(RECORDING, WAITING, Release, Relaxed)
+        .is_err()
+    {
+        return true;
+    }
+    image.set_limits();
+    flush::everything(image, lane);
+    if CONFIG.get().is_log {
+        log::flush(image, lane, true);
+    }
+    true
 }
 
 /// Starts the image of a forked child, which its parent's memory was wiped from.
@@ -170,12 +245,12 @@ fn start_child(image: &'static Image) -> Option<()> {
         .state
         .compare_exchange(FRESH, STARTING, Relaxed, Relaxed)
         .ok()?;
-    if !start::begin(image, false) {
+    if !start::begin(image, Beginning::Fork) {
         turn_off();
         return None;
     }
     image.state.store(READY, Release); // pairs with `attach`
-    start::declare(image, false);
+    start::declare(image, Beginning::Fork);
     Some(())
 }
 
@@ -204,9 +279,14 @@ pub(crate) fn wipe() {
     let _ = unsafe { sys::replace_by_anonymous(image, size_of::<Image>()) };
 }
 
-/// Whether recording is off for good.
+/// Whether nothing is recorded, for good or until a call of `mtrace`.
 pub(crate) fn is_off() -> bool {
-    LIFE.load(Relaxed) == OFF // publishes nothing
+    LIFE.load(Relaxed) >= OFF // publishes nothing
+}
+
+/// Whether nothing is recorded until a call of `mtrace`, or until one comes back.
+pub(crate) fn is_waiting() -> bool {
+    matches!(LIFE.load(Relaxed), WAITING | BEGINNING) // publishes nothing
 }
 
 /// Turns recording off for good.
@@ -241,9 +321,7 @@ impl Image {
         let is_first = self.registry.claim_end();
         if is_first && !self.are_lanes_in_file() {
             self.ended.store(1, Relaxed);
-            for lane in self.lanes_in_use() {
-                lane.limit.store(0, Relaxed);
-            }
+            self.set_limits();
         }
         is_first
     }
@@ -269,8 +347,13 @@ impl Image {
     /// The output is gone for good.
     pub(crate) fn give_up(&self) {
         turn_off();
+        self.set_limits();
+    }
+
+    /// Has lanes take as much as they are to take now.
+    fn set_limits(&self) {
         for lane in self.lanes_in_use() {
-            lane.limit.store(0, Relaxed);
+            lane.limit.store(self.limit_of(lane.capacity()), Relaxed);
         }
     }
 
@@ -295,7 +378,7 @@ impl Image {
 
     /// Slots at which a lane of `capacity` is flushed: the rest is for records of handlers during a flush.
     pub(crate) fn limit_of(&self, capacity: u32) -> u32 {
-        if self.has_ended() {
+        if self.has_ended() || is_off() || CONFIG.get().is_log {
             return 0;
         }
         let most = capacity.wrapping_sub(capacity / 8);
@@ -304,6 +387,7 @@ impl Image {
 
     /// Whether lanes can lie in the output file.
     pub(crate) fn can_map(&self) -> bool {
-        is_wiped_by_kernel() && CONFIG.get().target == crate::config::Target::File
+        let config = CONFIG.get();
+        is_wiped_by_kernel() && config.target == Target::File && !config.is_log
     }
 }

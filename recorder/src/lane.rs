@@ -3,6 +3,7 @@
 //! Lanes lie in memory that a forked child gets as zeroes. An all-zero lane takes no record, so a child's first call finds
 //! out by itself that it must begin anew, and nothing has to be checked for it on the way.
 
+use crate::config::CONFIG;
 use crate::event::{Event, Time};
 use crate::flush;
 use crate::helped::Helped;
@@ -250,8 +251,12 @@ impl Lane {
         now.saturating_sub(self.base_clock.load()) / 1_000_000
     }
 
-    /// Writes a declaration: its record and the records of its text, under consecutive numbers. Gives the first.
+    /// Writes a declaration: its record and the records of its text, under consecutive numbers. Gives the first, or 0 where a log is
+    /// written.
     pub(crate) fn declare(&self, event: Event, text: &[u8]) -> u64 {
+        if CONFIG.get().is_log {
+            return 0; // which has no words for it
+        }
         let pieces = text.len().div_ceil(heapwire_format::TEXT_CHUNK) as u64;
         self.declaring.store(sequence::roughly().max(1)); // a lower bound is enough
         let number = sequence::take(pieces.wrapping_add(1));

@@ -75,6 +75,8 @@ mod late;
 #[cfg(not(loom))]
 mod loader;
 #[cfg(not(loom))]
+mod log;
+#[cfg(not(loom))]
 mod maps;
 #[cfg(not(loom))]
 mod modules;
@@ -86,6 +88,8 @@ mod output;
 mod pack;
 #[cfg(not(loom))]
 mod path;
+#[cfg(not(loom))]
+mod paths;
 #[cfg(not(any(loom, test)))]
 mod process;
 #[cfg(not(loom))]

@@ -4,10 +4,12 @@
 //! taken, so nothing can deadlock against `dlopen` in another thread or below a signal handler. Readers never wait:
 //! a reader that meets a change gives up, and the record says "module unknown", which the analyzer resolves by range.
 
+use crate::config::CONFIG;
 use crate::event::Event;
 use crate::lane::Lane;
 use crate::maps::{self, Module};
 use crate::text::Text;
+use crate::turn::Gate;
 use crate::{elf, image, sys};
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -27,6 +29,8 @@ struct Known {
     start: AtomicUsize,
     end: AtomicUsize,
     identity: AtomicUsize,
+    /// Number of the path in a log; 0 = none.
+    path: AtomicU32,
     /// Not 0 if it was there when the program image began: it is never unloaded.
     is_permanent: AtomicU32,
     /// Mark and sweep of a refill.
@@ -39,7 +43,7 @@ pub(crate) struct Table {
     version: AtomicU32,
     count: AtomicU32,
     /// Tid of the thread that may change the table and use the scratch; 0 = nobody.
-    lock: AtomicU32,
+    gate: Gate,
     /// Calls of `dlclose` that are going on.
     unloading: AtomicU32,
     known: [Known; MOST],
@@ -76,7 +80,8 @@ impl Cache {
     }
 }
 
-/// Lowest mapped address of the module that holds `pc`; 0 = none known.
+/// Lowest mapped address of the module that holds `pc`; 0 = none known. Where a log is written, the bits that are always zero
+/// in it have the number of the path.
 pub(crate) fn base_of(lane: &Lane, pc: usize) -> u64 {
     known_base_of(lane, pc)
         .or_else(|| Some(image::current()?.modules.look_up(lane, pc) as u64))
@@ -94,7 +99,8 @@ pub(crate) fn known_base_of(lane: &Lane, pc: usize) -> Option<u64> {
 
 /// The range of the module that holds `address`, if it is known.
 pub(crate) fn range_of(address: usize) -> Option<(usize, usize)> {
-    image::current()?.modules.find(address)
+    let (start, end, _) = image::current()?.modules.find(address)?;
+    Some((start, end))
 }
 
 impl Table {
@@ -121,18 +127,19 @@ impl Table {
             }
             (version, found) = (self.version.load(Acquire), self.find(pc));
         }
-        let Some((start, end)) = found else {
+        let Some((start, end, path)) = found else {
             // Code of no module, such as a JIT's. A page is range enough.
             let page = pc & !0xFFF;
             cache.keep(version, page, page.wrapping_add(0x1000), 0);
             return 0;
         };
-        cache.keep(version, start, end, start);
-        start
+        let base = start | path as usize;
+        cache.keep(version, start, end, base);
+        base
     }
 
-    /// The range of the known module that holds `address`.
-    fn find(&self, address: usize) -> Option<(usize, usize)> {
+    /// The range of the known module that holds `address`, and the number of its path in a log.
+    fn find(&self, address: usize) -> Option<(usize, usize, u32)> {
         for _ in 0..8 {
             let before = self.version.load(Acquire); // pairs with the end of `change`
             if before & 1 == 0 {
@@ -146,12 +153,15 @@ impl Table {
         None
     }
 
-    fn search(&self, address: usize) -> Option<(usize, usize)> {
+    fn search(&self, address: usize) -> Option<(usize, usize, u32)> {
         let known = self.known()?;
         let at = known.partition_point(|module| module.start.load(Relaxed) <= address);
         let module = known.get(at.checked_sub(1)?)?;
         let (start, end) = (module.start.load(Relaxed), module.end.load(Relaxed));
-        (start..end).contains(&address).then_some((start, end))
+        let path = module.path.load(Relaxed);
+        (start..end)
+            .contains(&address)
+            .then_some((start, end, path))
     }
 
     fn known(&self) -> Option<&[Known]> {
@@ -164,9 +174,12 @@ impl Table {
             return None; // and perhaps no system call may be made
         }
         let mask = sys::block_signals(); // a handler must never find the lock held below it
-        // Acquire: pairs with the Release in `Guard::drop`.
-        if self.lock.compare_exchange(0, tid, Acquire, Relaxed).is_ok() {
-            return Some(Guard { table: self, mask });
+        if self.gate.enter(image::current()?, tid) {
+            return Some(Guard {
+                table: self,
+                tid,
+                mask,
+            });
         }
         sys::restore_signals(mask);
         None
@@ -178,7 +191,7 @@ impl Table {
     ///
     /// `false`: it was no use, and will be none.
     fn refill(&self, lane: &Lane, wanted: Option<usize>, is_start: bool) -> bool {
-        let Some(mut guard) = self.lock_waiting(lane.tid.load(Relaxed)) else {
+        let Some(mut guard) = self.lock(lane.tid.load(Relaxed)) else {
             return false;
         };
         if wanted.is_some_and(|address| self.search(address).is_some()) {
@@ -199,7 +212,7 @@ impl Table {
     /// those that stay are found again by `after_unload`, or by the next call out of one of them.
     pub(crate) fn before_unload(&self, lane: &Lane) {
         self.unloading.fetch_add(1, Relaxed); // read with the lock, which orders it
-        let Some(guard) = self.lock_waiting(lane.tid.load(Relaxed)) else {
+        let Some(guard) = self.lock(lane.tid.load(Relaxed)) else {
             return;
         };
         for at in (0..self.count.load(Relaxed) as usize).rev() {
@@ -214,36 +227,18 @@ impl Table {
     /// Declares what is there after a `dlclose`, unless another is going on that may be about to unmap some of it.
     pub(crate) fn after_unload(&self, lane: &Lane) {
         self.unloading.fetch_sub(1, Relaxed); // as above
-        if let Some(mut guard) = self.lock_waiting(lane.tid.load(Relaxed))
+        if let Some(mut guard) = self.lock(lane.tid.load(Relaxed))
             && self.unloading.load(Relaxed) == 0
         {
             guard.read_maps(lane, None, false);
         }
-    }
-
-    /// As `lock`, but waits for another thread: a module that is not taken out in time would be believed too long.
-    fn lock_waiting(&self, tid: u32) -> Option<Guard<'_>> {
-        if image::is_off() {
-            return None;
-        }
-        // The holder reads a file and writes a few records: a bound that no live holder reaches.
-        for _ in 0..1_000_000 {
-            if self.lock.load(Relaxed) == tid {
-                return None; // our own thread has it below us
-            }
-            let guard = self.lock(tid);
-            if guard.is_some() {
-                return guard;
-            }
-            sys::yield_now();
-        }
-        None
     }
 }
 
 /// The right to change the table and to use the scratch; all signals are blocked meanwhile.
 pub(crate) struct Guard<'t> {
     table: &'t Table,
+    tid: u32,
     mask: sys::SignalSet,
 }
 
@@ -302,7 +297,7 @@ impl Guard<'_> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.table.lock.store(0, Release); // pairs with `Table::lock`
+        self.table.gate.leave(self.tid);
         sys::restore_signals(self.mask);
     }
 }
@@ -352,9 +347,14 @@ impl Table {
         };
         text.clear();
         let path = path.bytes();
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
         text.push(b"path=");
-        maps::push_path(text, path.strip_suffix(b" (deleted)").unwrap_or(path));
+        maps::push_path(text, path);
         text.push(b"\0");
+        let number = match image::current() {
+            Some(image) if CONFIG.get().is_log => image.log.paths.number(path),
+            _ => 0,
+        };
         header.push_build_id(text);
         let event = Event::of(
             Op::MODULE_LOADED,
@@ -381,6 +381,7 @@ impl Table {
                 place.start.store(module.start, Relaxed);
                 place.end.store(module.end, Relaxed);
                 place.identity.store(module.identity, Relaxed);
+                place.path.store(number, Relaxed);
                 place.is_permanent.store(u32::from(is_permanent), Relaxed);
                 place.is_there.store(1, Relaxed);
             }
@@ -394,6 +395,7 @@ impl Known {
         self.start.store(from.start.load(Relaxed), Relaxed);
         self.end.store(from.end.load(Relaxed), Relaxed);
         self.identity.store(from.identity.load(Relaxed), Relaxed);
+        self.path.store(from.path.load(Relaxed), Relaxed);
         self.is_permanent
             .store(from.is_permanent.load(Relaxed), Relaxed);
         self.is_there.store(from.is_there.load(Relaxed), Relaxed);

@@ -156,6 +156,16 @@ pub(crate) fn find_now(function: Function) -> Option<usize> {
     Some(found.address)
 }
 
+/// Value of an environment variable as the program has it now, copied into `room`; empty = it has none, or none that counts.
+pub(crate) fn variable<'r>(name: &Name, room: &'r mut [u8]) -> &'r [u8] {
+    let Some(address) = known(Function::Getenv) else {
+        return &[];
+    };
+    // SAFETY: the function has this type, and the program may call it where it calls us.
+    let value: extern "C" fn(*const u8) -> usize = unsafe { core::mem::transmute(address) };
+    loader::copy_text(value(name.as_ptr()), room).unwrap_or_default()
+}
+
 /// Path of the module that `malloc` is forwarded to, as the loader has it, copied into `room`.
 pub(crate) fn allocator_path(room: &mut [u8]) -> Option<&[u8]> {
     let (module, _) = Modules::after(&our_module()?).first_with(Function::Malloc.name())?;

@@ -4,7 +4,7 @@
 //! checked to be still the file that was opened: programs close and replace descriptors that they do not know. Whatever
 //! goes wrong, the program is not told; records that cannot be written are counted.
 
-use crate::config::{CONFIG, Config, Target};
+use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::image::Image;
 use crate::lane::Lane;
 use crate::pack::{PAYLOAD, Taken};
@@ -95,7 +95,7 @@ impl Output {
         let opened = match config.target {
             Target::Nothing => None,
             Target::Descriptor(fd) => open_descriptor(fd),
-            Target::File => path::expand(config.path(), room).and_then(open_file),
+            Target::File => open_named(config, room),
         };
         let Some((fd, kind)) = opened else {
             self.close();
@@ -103,6 +103,15 @@ impl Output {
         };
         self.keep(fd, kind);
         true
+    }
+
+    /// Closes the descriptor, if it is still ours, so that the program can take the file.
+    pub(crate) fn release(&self) {
+        if self.check().is_some() {
+            let _ = sys::lock(self.fd(), libc::LOCK_UN); // a child can have the same description
+            sys::close(self.fd());
+        }
+        self.close();
     }
 
     fn keep(&self, fd: i32, kind: Kind) {
@@ -142,6 +151,19 @@ impl Output {
         }
         self.fd.store(fd, Relaxed);
         Some(status)
+    }
+}
+
+/// Opens the file that the settings name. A log tells of one process: a file that another one is writing to is left to that.
+fn open_named(config: &Config, room: &mut [u8]) -> Option<(i32, Kind)> {
+    loop {
+        let (fd, kind) = path::expand(config.path(), room).and_then(open_file)?;
+        let is_shared = !config.is_log || kind != Kind::File || config.is_per_process();
+        if is_shared || sys::lock(fd, libc::LOCK_EX | libc::LOCK_NB) != Err(Errno::AGAIN) {
+            return Some((fd, kind));
+        }
+        sys::close(fd);
+        go_beside(config); // which is one a process
     }
 }
 
@@ -197,7 +219,7 @@ fn open_file(path: &[u8]) -> Option<(i32, Kind)> {
     } else {
         Kind::Device
     };
-    if kind == Kind::File && status.size != 0 && !is_trace(fd) {
+    if kind == Kind::File && status.size != 0 && !is_continued(fd) {
         sys::close(fd); // somebody's file: never touched
         return None;
     }
@@ -224,10 +246,15 @@ fn open_writing(path: &[u8], flags: i32) -> Result<i32, Errno> {
     }
 }
 
-/// Whether the file begins as a trace does. One that we may not read is not.
-fn is_trace(fd: i32) -> bool {
+/// Whether the file begins as a trace does, or a log where one is written. One that we may not read does not.
+fn is_continued(fd: i32) -> bool {
     let mut magic = [0; FRAME_MAGIC.len()];
-    sys::read_start(fd, &mut magic) == Ok(magic.len()) && magic == FRAME_MAGIC
+    let expected = if CONFIG.get().is_log {
+        *b"= Start\n"
+    } else {
+        FRAME_MAGIC
+    };
+    sys::read_start(fd, &mut magic) == Ok(magic.len()) && magic == expected
 }
 
 /// Moves a descriptor to a number that the program is not likely to look at.
@@ -295,7 +322,7 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
     let is_written = match kind {
         Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, turn),
         Kind::Pipe => write_pipe(image, &frame, turn),
-        _ => write_file(&frame, turn.mask),
+        _ => write_file(&frame),
     };
     is_written.then_some(span)
 }
@@ -410,16 +437,11 @@ pub(crate) fn total(pieces: &[libc::iovec]) -> usize {
 }
 
 /// Appends a frame. After a short write the whole frame is written again: the torn one is known by its trailer.
-fn write_file(frame: &[libc::iovec], mask: SignalSet) -> bool {
+fn write_file(frame: &[libc::iovec]) -> bool {
     for _ in 0..3 {
-        let ours = Caused::new(libc::SIGXFSZ, mask);
-        match sys::writev(OUTPUT.fd(), frame) {
+        match write(OUTPUT.fd(), frame) {
             Ok(written) if written == total(frame) => return true,
             Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::FBIG) => {
-                ours.take_away();
-                return false;
-            }
             Err(_) => return false,
         }
     }
@@ -430,8 +452,7 @@ fn write_file(frame: &[libc::iovec], mask: SignalSet) -> bool {
 fn write_pipe(image: &Image, frame: &[libc::iovec], turn: &Turn<'_>) -> bool {
     let mut patience = Patience::new();
     loop {
-        let ours = Caused::new(libc::SIGPIPE, turn.mask);
-        match sys::writev(OUTPUT.fd(), frame) {
+        match write(OUTPUT.fd(), frame) {
             Ok(written) => return written == total(frame),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
@@ -440,7 +461,6 @@ fn write_pipe(image: &Image, frame: &[libc::iovec], turn: &Turn<'_>) -> bool {
                 }
             }
             Err(Errno::PIPE) => {
-                ours.take_away();
                 image.give_up();
                 return false;
             }
@@ -449,27 +469,21 @@ fn write_pipe(image: &Image, frame: &[libc::iovec], turn: &Turn<'_>) -> bool {
     }
 }
 
-/// A signal that our own write may cause. All signals are blocked, so it can only wait; it is taken away unless the
-/// program had one waiting itself.
-pub(crate) struct Caused {
-    signal: i32,
-    was_pending: bool,
-}
-
-impl Caused {
-    pub(crate) fn new(signal: i32, mask: SignalSet) -> Self {
-        // One can only have been waiting if the program blocks it.
-        Self {
-            signal,
-            was_pending: mask.has(signal) && sys::pending_signals().has(signal),
-        }
+/// Writes without the signals that this may cause. All signals are blocked, so one can only wait; it is taken away unless one
+/// waited before.
+#[inline(never)]
+pub(crate) fn write(fd: i32, pieces: &[libc::iovec]) -> Result<usize, Errno> {
+    let waiting = sys::pending_signals();
+    let result = sys::writev(fd, pieces);
+    let signal = match result {
+        Err(Errno::PIPE) => libc::SIGPIPE,
+        Err(Errno::FBIG) => libc::SIGXFSZ,
+        _ => return result,
+    };
+    if !waiting.has(signal) {
+        sys::take_signal(SignalSet::of(signal));
     }
-
-    pub(crate) fn take_away(&self) {
-        if !self.was_pending {
-            sys::take_signal(SignalSet::of(self.signal));
-        }
-    }
+    result
 }
 
 /// How long a slow reader is still waited for, over all tries of one frame.

@@ -1,6 +1,7 @@
 //! The ways a process image ends, and the marks that a program sets.
 
 use crate::arch::{self, entry_pass};
+use crate::config::CONFIG;
 use crate::event::Event;
 use crate::function::Function;
 use crate::image::{self, Image};
@@ -41,8 +42,17 @@ pub(crate) unsafe extern "C" fn before(
     let arguments = arch::first_four(unsafe { *saved });
     let is_filter = matches!(function, Function::Prctl | Function::Syscall);
     let wish = Wish::of(function, arguments);
+    if image::is_waiting() && wish.is_some() {
+        image::turn_off(); // which calls will be left, nobody has asked
+    }
+    if is_session(function) {
+        return missing;
+    }
+    // A child that calls nothing else leaves no log.
+    let is_new = CONFIG.get().is_log && lane::own().is_none_or(Lane::is_wiped);
     if (!is_filter || wish.is_some())
         && !image::is_off()
+        && !is_new
         && let (Some(lane), Some(image)) = (lane::current(), image::current())
     {
         match wish {
@@ -52,6 +62,18 @@ pub(crate) unsafe extern "C" fn before(
         }
     }
     next::known(function).unwrap_or(missing)
+}
+
+/// Whether a call of `mtrace` or `muntrace` is one of those that MALLOC_TRACE has us answer.
+fn is_session(function: Function) -> bool {
+    match function {
+        Function::Mtrace => image::begin_session(),
+        Function::Muntrace if !image::is_off() => {
+            let both = image::current().zip(lane::current());
+            both.is_some_and(|(image, lane)| image::end_session(image, lane))
+        }
+        _ => false,
+    }
 }
 
 /// Makes the last system calls.

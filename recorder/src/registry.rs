@@ -3,12 +3,14 @@
 //! Lanes come in chunks, small ones after the first few, so that a program with one thread pays for one. In a regular file
 //! a chunk is a LANES frame, mapped: its records outlive the process. Elsewhere it is private memory.
 
+use crate::config::CONFIG;
 use crate::image::{Image, LANES};
 use crate::lane::Lane;
-use crate::output::{Caused, Kind, OUTPUT, piece};
+use crate::output::{self, Kind, OUTPUT, piece};
 use crate::ring::Slot;
 use crate::sync::{FileWord, Relaxed};
-use crate::sys::{self, Errno};
+use crate::sys;
+use crate::turn::Gate;
 use crate::{clock, path};
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -60,8 +62,7 @@ struct Shape {
 
 /// The book of lanes. All zero is valid: there are none.
 pub(crate) struct Registry {
-    /// Tid of the thread that registers; 0 = nobody.
-    lock: AtomicU32,
+    gate: Gate,
     /// Lanes that have had an owner: the first ones of the image.
     in_use: AtomicU32,
     /// Lanes that have memory.
@@ -137,12 +138,13 @@ pub(crate) fn register(image: &'static Image) -> Option<&'static Lane> {
     }
     let mask = sys::block_signals(); // a handler must never find the registry locked below it
     let tid = sys::gettid();
-    let lane = lock(image, tid).and_then(|()| {
-        let lane = orphan(image, tid).or_else(|| new_lane(image, mask));
-        let lane = lane.inspect(|lane| assign(image, lane, tid));
-        image.registry.lock.store(0, Release); // pairs with `lock`
-        lane
-    });
+    let gate = &image.registry.gate;
+    let mut lane = None;
+    if gate.enter(image, tid) {
+        lane = orphan(image, tid).or_else(|| new_lane(image));
+        lane = lane.inspect(|lane| assign(image, lane, tid));
+        gate.leave(tid);
+    }
     sys::restore_signals(mask);
     if lane.is_none() {
         patience.store(1000, Relaxed);
@@ -163,22 +165,6 @@ pub(crate) fn introduce(lane: &Lane) {
     lane.declare(event, name.get(..length).unwrap_or_default());
 }
 
-fn lock(image: &Image, tid: u32) -> Option<()> {
-    let registry = &image.registry;
-    // The holder has its signals blocked and makes a few system calls: a bound that no live holder reaches.
-    for _ in 0..1_000_000 {
-        // Acquire: pairs with the Release in `register`.
-        match registry.lock.compare_exchange(0, tid, Acquire, Relaxed) {
-            Ok(_) => return Some(()),
-            Err(holder) if !sys::is_alive(image.pid.load(Relaxed), holder) => {
-                let _ = registry.lock.compare_exchange(holder, 0, Relaxed, Relaxed);
-            }
-            Err(_) => sys::yield_now(),
-        }
-    }
-    None
-}
-
 /// A lane whose owner is gone, emptied of its records.
 fn orphan(image: &'static Image, tid: u32) -> Option<&'static Lane> {
     let pid = image.pid.load(Relaxed);
@@ -190,11 +176,11 @@ fn orphan(image: &'static Image, tid: u32) -> Option<&'static Lane> {
     })
 }
 
-fn new_lane(image: &'static Image, mask: sys::SignalSet) -> Option<&'static Lane> {
+fn new_lane(image: &'static Image) -> Option<&'static Lane> {
     let registry = &image.registry;
     let index = registry.in_use.load(Relaxed);
     if index == registry.furnished.load(Relaxed) {
-        add_chunk(image, mask)?;
+        add_chunk(image)?;
     }
     let lane = image.lane(index as usize)?;
     registry.in_use.store(index.wrapping_add(1), Release); // pairs with `in_use`: its memory is there
@@ -208,11 +194,12 @@ fn assign(image: &Image, lane: &Lane, tid: u32) {
     lane.limit.store(image.limit_of(lane.capacity()), Relaxed);
 }
 
-fn add_chunk(image: &'static Image, mask: sys::SignalSet) -> Option<()> {
+fn add_chunk(image: &'static Image) -> Option<()> {
     let registry = &image.registry;
     let chunk = registry.chunks.load(Relaxed) as usize;
     let shapes = match OUTPUT.kind() {
         Kind::Pipe | Kind::Terminal | Kind::Socket => &PIPE_CHUNKS[..],
+        _ if CONFIG.get().is_log => &PIPE_CHUNKS[..],
         _ => &FILE_CHUNKS[..],
     };
     let shape = *shapes.get(chunk.min(shapes.len().saturating_sub(1)))?;
@@ -221,7 +208,7 @@ fn add_chunk(image: &'static Image, mask: sys::SignalSet) -> Option<()> {
         .checked_add(shape.lanes)
         .filter(|last| *last as usize <= LANES)?;
     let in_file = (OUTPUT.kind() == Kind::File && image.can_map())
-        .then(|| map_in_file(image, registry.places.get(chunk)?, shape, mask))
+        .then(|| map_in_file(image, registry.places.get(chunk)?, shape))
         .flatten();
     let table = match in_file {
         Some(table) => table,
@@ -262,13 +249,13 @@ impl Shape {
 }
 
 /// Appends a LANES frame to the file and maps its table.
-fn map_in_file(image: &Image, place: &Place, shape: Shape, mask: sys::SignalSet) -> Option<usize> {
+fn map_in_file(image: &Image, place: &Place, shape: Shape) -> Option<usize> {
     let mut name = [0; 32];
     let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC;
     OUTPUT.check()?;
     // An open file description of our own: its position is where our write ended, whoever else appends.
     let fd = sys::open(path::of_descriptor(OUTPUT.fd(), &mut name), flags, 0).ok()?;
-    let table = append_and_map(image, fd, shape, mask);
+    let table = append_and_map(image, fd, shape);
     sys::close(fd);
     let (table, floor) = table?;
     place.address.store(table, Relaxed);
@@ -293,12 +280,7 @@ fn is_mappable(fd: i32) -> bool {
 }
 
 /// The mapped table, and the length that the file has at least.
-fn append_and_map(
-    image: &Image,
-    fd: i32,
-    shape: Shape,
-    mask: sys::SignalSet,
-) -> Option<(usize, u64)> {
+fn append_and_map(image: &Image, fd: i32, shape: Shape) -> Option<(usize, u64)> {
     if !is_mappable(fd) {
         return None;
     }
@@ -321,11 +303,7 @@ fn append_and_map(
         iov_len: payload,
     };
     let pieces = [piece(&header), zeroed, piece(&end), piece::<u8>(&[])];
-    let ours = Caused::new(libc::SIGXFSZ, mask);
-    let written = sys::writev(fd, &pieces);
-    if written == Err(Errno::FBIG) {
-        ours.take_away();
-    }
+    let written = output::write(fd, &pieces);
     // SAFETY: mapped above, and only the kernel has looked at it.
     unsafe { sys::unmap(zeroes, payload) };
     if written != Ok(length) {

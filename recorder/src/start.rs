@@ -1,6 +1,6 @@
 //! The begin of a process image: settings, output, and what must be declared first.
 
-use crate::config::{CONFIG, Config};
+use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::event::Event;
 use crate::function::Function;
 use crate::image::Image;
@@ -8,37 +8,62 @@ use crate::lane::{self, Lane};
 use crate::output::OUTPUT;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::text::Text;
-use crate::{arch, auxiliary, clock, early, next, registry, sequence, sys};
+use crate::{arch, auxiliary, clock, early, log, next, registry, sequence, sys};
 use heapwire_format::Op;
 
 /// Stream tag of the image that this process had last; a forked child finds its parent's here.
 static LAST_TAG: AtomicU32 = AtomicU32::new(0);
 static PARENT_TAG: AtomicU32 = AtomicU32::new(0);
 
-/// Reads the settings (`is_first`) and opens the output. `false`: nothing is to be recorded, or cannot be.
-pub(crate) fn begin(image: &'static Image, is_first: bool) -> bool {
+/// What a process image begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    Exec,
+    Fork,
+    /// A call of `mtrace`: others have gone before.
+    Call,
+}
+
+/// Whether this process image was forked from another that recorded.
+pub(crate) fn is_child() -> bool {
+    PARENT_TAG.load(Relaxed) != 0
+}
+
+/// Reads the settings and opens the output. `false`: nothing is to be recorded, or cannot be.
+pub(crate) fn begin(image: &'static Image, beginning: Beginning) -> bool {
     let Some(mut guard) = image.modules.lock(sys::gettid()) else {
         return false;
     };
     let room = guard.scratch();
-    if is_first {
-        // SAFETY: `image` calls this with `is_first` from the thread that claimed the start, before recording opens.
+    if beginning == Beginning::Exec || CONFIG.get().target == Target::Nothing {
+        // SAFETY: `image` calls this from the thread that claimed the start, before recording opens.
         let config = unsafe { CONFIG.get_mut() };
-        config.read(room);
+        match beginning {
+            Beginning::Call => config.take_malloc_trace(next::variable(b"MALLOC_TRACE\0", room)),
+            _ => config.read(room),
+        }
     }
     image.pid.store(sys::getpid(), Relaxed);
-    let tag = sys::random().max(1); // 0 is an observer's
-    image.tag.store(tag, Relaxed);
-    PARENT_TAG.store(LAST_TAG.swap(tag, Relaxed), Relaxed);
-    let config = CONFIG.get();
-    if is_first {
-        return OUTPUT.open(config, room);
+    if image.tag.load(Relaxed) == 0 {
+        let tag = sys::random().max(1); // 0 is an observer's
+        image.tag.store(tag, Relaxed);
+        PARENT_TAG.store(LAST_TAG.swap(tag, Relaxed), Relaxed);
     }
-    continue_output(image, config, room)
+    let config = CONFIG.get();
+    if config.is_log {
+        log::begin(image);
+    }
+    if beginning == Beginning::Fork {
+        return continue_output(image, config, room);
+    }
+    OUTPUT.open(config, room)
 }
 
 /// The output of a forked child: a file of its own, or the inherited one if it is still there.
 fn continue_output(image: &Image, config: &Config, room: &mut [u8]) -> bool {
+    if config.is_log && config.target == Target::File {
+        go_beside(config);
+    }
     if config.is_per_process() {
         let inherited = OUTPUT.check().map(|_| OUTPUT.fd());
         if let Some(fd) = inherited {
@@ -50,12 +75,13 @@ fn continue_output(image: &Image, config: &Config, room: &mut [u8]) -> bool {
 }
 
 /// Declares the process, its modules and this thread.
-pub(crate) fn declare(image: &'static Image, is_first: bool) {
+pub(crate) fn declare(image: &'static Image, beginning: Beginning) {
+    let is_first = beginning == Beginning::Exec;
     let Some(own) = registry::register(image) else {
         return;
     };
     lane::set_current(own);
-    declare_process(image, own, is_first);
+    declare_process(image, own, beginning);
     image.modules.fill(own, is_first);
     registry::introduce(own);
     if is_first {
@@ -67,7 +93,7 @@ pub(crate) fn declare(image: &'static Image, is_first: bool) {
     crate::fatal::install(image);
 }
 
-fn declare_process(image: &'static Image, own: &Lane, is_first: bool) {
+fn declare_process(image: &'static Image, own: &Lane, beginning: Beginning) {
     // A forked child inherits what was done below this number, so it is read before the child takes one.
     let fork_point = sequence::so_far();
     let Some(mut guard) = image.modules.lock(own.tid.load(Relaxed)) else {
@@ -77,10 +103,15 @@ fn declare_process(image: &'static Image, own: &Lane, is_first: bool) {
     let mut text = Text::new(text);
     push_exe(&mut text, buffer);
     text.number_entry(b"ppid", u64::from(sys::getppid()));
-    if is_first {
-        text.entry(b"began", b"exec");
-    } else {
-        text.entry(b"began", b"fork");
+    text.entry(
+        b"began",
+        match beginning {
+            Beginning::Exec => b"exec",
+            Beginning::Fork => b"fork",
+            Beginning::Call => b"late",
+        },
+    );
+    if beginning == Beginning::Fork {
         let mut room = [0; 8];
         let mut tag = Text::new(&mut room);
         tag.push_hex(&PARENT_TAG.load(Relaxed).to_be_bytes());

@@ -1,25 +1,23 @@
-//! Terminals and sockets, where a write may be cut: what is left of a frame goes first.
+//! Where a write may be cut, be it a frame on a terminal or a socket or lines of a log: what is left of it goes first.
 
 use crate::image::Image;
-use crate::output::{Kind, OUTPUT, Patience, piece, total};
+use crate::output::{self, Kind, OUTPUT, Patience, piece, total};
 use crate::sync::Relaxed;
 use crate::sys::{self, Errno};
-use crate::turn::Turn;
+use crate::turn::{Gate, Turn};
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Release};
 use heapwire_format::PIPE_FRAME;
 
 /// The one frame that is on its way. All zero is valid: nothing is.
 pub(crate) struct Stream {
-    /// Kernel tid of the thread that writes; 0 = nobody.
-    lock: AtomicU32,
+    pub(crate) gate: Gate,
     /// Bytes of `rest` that are still to be written, at its end.
     left: AtomicU32,
     rest: UnsafeCell<[u8; PIPE_FRAME]>,
 }
 
-// SAFETY: `rest` is used by the holder of `lock` only.
+// SAFETY: `rest` is used by the holder of `gate` only.
 unsafe impl Sync for Stream {}
 
 impl Stream {
@@ -28,37 +26,15 @@ impl Stream {
         let Some(image) = crate::image::current() else {
             return false;
         };
-        if !self.lock(image) {
+        let me = sys::gettid();
+        if !self.gate.enter(image, me) {
             return false;
         }
         let written = self.finish_rest(image, kind, turn) && self.begin(image, frame, kind, turn);
         if !turn.is_over() {
-            self.lock.store(0, Release);
+            self.gate.leave(me);
         }
         written
-    }
-
-    /// Gives the lock back, if the thread `tid` has it. The rest of a frame is kept.
-    pub(crate) fn leave(&self, tid: u32) {
-        // Release: as above.
-        let _ = self.lock.compare_exchange(tid, 0, Release, Relaxed);
-    }
-
-    /// Takes the lock. `false` if this thread has it: we are a handler above a write that waits for its reader.
-    fn lock(&self, image: &Image) -> bool {
-        let me = sys::gettid();
-        loop {
-            // Acquire: pairs with the Release in `write`, so that the rest is seen.
-            match self.lock.compare_exchange(0, me, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(holder) if holder == me => return false,
-                Err(_) if crate::image::is_off() => return false,
-                Err(holder) if !sys::is_alive(image.pid.load(Relaxed), holder) => {
-                    let _ = self.lock.compare_exchange(holder, 0, Relaxed, Relaxed);
-                }
-                Err(_) => sys::yield_now(), // the holder waits a bounded time
-            }
-        }
     }
 
     fn finish_rest(&self, image: &Image, kind: Kind, turn: &Turn<'_>) -> bool {
@@ -82,10 +58,7 @@ impl Stream {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if patience.wait(image, turn) => {}
                 Err(Errno::AGAIN) => return false,
-                Err(_) => {
-                    image.give_up();
-                    return false;
-                }
+                Err(_) => return fail(image, kind),
             }
         }
     }
@@ -103,10 +76,7 @@ impl Stream {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if patience.wait(image, turn) => {}
                 Err(Errno::AGAIN) => return false,
-                Err(_) => {
-                    image.give_up();
-                    return false;
-                }
+                Err(_) => return fail(image, kind),
             }
         }
     }
@@ -135,9 +105,16 @@ impl Stream {
 }
 
 fn put(pieces: &mut [libc::iovec], kind: Kind) -> Result<usize, Errno> {
-    if kind == Kind::Socket {
-        sys::send(OUTPUT.fd(), pieces)
-    } else {
-        sys::writev(OUTPUT.fd(), pieces)
+    match kind {
+        Kind::Socket => sys::send(OUTPUT.fd(), pieces),
+        _ => output::write(OUTPUT.fd(), pieces),
     }
+}
+
+/// What cannot be written to may be given up, unless it is a file: a disk can have room again.
+fn fail(image: &Image, kind: Kind) -> bool {
+    if matches!(kind, Kind::Pipe | Kind::Terminal | Kind::Socket) {
+        image.give_up();
+    }
+    false
 }

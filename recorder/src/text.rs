@@ -49,6 +49,18 @@ impl<'b> Text<'b> {
         self.push(digits.get(first..).unwrap_or_default());
     }
 
+    /// A number in hexadecimal digits, as few as it takes.
+    pub(crate) fn push_number(&mut self, value: u64) {
+        let mut shift = 60u32.saturating_sub(value.leading_zeros() & !3);
+        loop {
+            self.push(&[digit_of(value.wrapping_shr(shift) & 15)]);
+            let Some(next) = shift.checked_sub(4) else {
+                return;
+            };
+            shift = next;
+        }
+    }
+
     pub(crate) fn push_hex(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.push(&[
@@ -104,6 +116,12 @@ mod tests {
         text.clear();
         text.number_entry(b"n", 12);
         assert_eq!(text.bytes(), b"n=12\0");
+        text.clear();
+        for value in [0, 0xF, 0x10, 0x1F2, u64::MAX] {
+            text.push_number(value);
+            text.push(b" ");
+        }
+        assert_eq!(text.bytes(), b"0 f 10 1f2 ffffffffffffffff ");
     }
 
     #[test]

@@ -4,12 +4,44 @@
 //! back. So each jump gives the locks back beforehand; who waits finds out, if it is he after all who goes on, and lets all as it is:
 //! what he has not written is still in its lane.
 
-use crate::image::Image;
+use crate::image::{self, Image};
 use crate::lane::Lane;
 use crate::output::OUTPUT;
-use crate::sync::Relaxed;
+use crate::sync::{Acquire, AtomicU32, Relaxed, Release};
 use crate::sys::{self, Errno, SignalSet};
 use core::ptr;
+
+/// A lock that one thread at a time has: its kernel tid; 0 = nobody has it.
+pub(crate) struct Gate(AtomicU32);
+
+impl Gate {
+    /// Waits for the lock. `false` if the thread `me` has it: we are a handler above what it does.
+    pub(crate) fn enter(&self, of: &Image, me: u32) -> bool {
+        loop {
+            // Acquire: pairs with the Release in `leave`.
+            match self.0.compare_exchange(0, me, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(holder) if holder == me => return false,
+                Err(_) if image::is_off() && !image::is_waiting() => return false,
+                Err(holder) if !sys::is_alive(of.pid.load(Relaxed), holder) => {
+                    let _ = self.0.compare_exchange(holder, 0, Relaxed, Relaxed);
+                }
+                Err(_) => sys::yield_now(), // the holder waits a bounded time
+            }
+        }
+    }
+
+    /// Whether the thread `me` has the lock.
+    pub(crate) fn is_of(&self, me: u32) -> bool {
+        self.0.load(Relaxed) == me
+    }
+
+    /// Gives the lock back, if the thread `me` has it.
+    pub(crate) fn leave(&self, me: u32) {
+        // Release: pairs with the Acquire in `enter`.
+        let _ = self.0.compare_exchange(me, 0, Release, Relaxed);
+    }
+}
 
 /// See the module.
 pub(crate) struct Turn<'l> {
@@ -68,6 +100,8 @@ impl<'l> Turn<'l> {
 
 /// Before the thread of `own` jumps: ends its turns, if it waits in any.
 pub(crate) fn end_all(image: &Image, own: &Lane) {
+    let me = own.tid.load(Relaxed);
+    image.log.gate.leave(me);
     let mut at = own.waiting.swap(ptr::null_mut(), Relaxed).cast_const();
     if at.is_null() {
         return;
@@ -75,7 +109,7 @@ pub(crate) fn end_all(image: &Image, own: &Lane) {
     own.jumps
         .store(own.jumps.load(Relaxed).wrapping_add(1), Relaxed);
     own.declaring.store(0);
-    image.stream.leave(own.tid.load(Relaxed));
+    image.stream.gate.leave(me);
     // SAFETY: the waits that are noted lie below us on this thread's stack; their lanes are never unmapped.
     while let Some(waiting) = unsafe { at.as_ref() } {
         // SAFETY: as above.

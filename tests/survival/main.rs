@@ -9,6 +9,7 @@ mod early;
 mod ends;
 mod kill;
 mod modules;
+mod mtrace;
 mod outputs;
 mod packing;
 mod signals;

@@ -31,7 +31,7 @@ pub(crate) fn close(fd: i32) {
 /// Opens the file with the zero-terminated `path`.
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32> {
     if path.last() != Some(&0) {
-        return Err(Errno(libc::EINVAL));
+        return Err(Errno::INVAL);
     }
     let at = fd_arg(libc::AT_FDCWD);
     let args = [
@@ -164,6 +164,12 @@ pub(crate) fn is_writable(fd: i32) -> bool {
     flags.is_ok_and(|flags| as_fd(flags) & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
+/// Takes or leaves a lock on the file of `fd`, for its open file description.
+pub(crate) fn lock(fd: i32, operation: i32) -> Result<()> {
+    let args = [fd_arg(fd), fd_arg(operation), 0, 0, 0, 0];
+    scalar(libc::SYS_flock, args).map(drop)
+}
+
 pub(crate) fn is_terminal(fd: i32) -> bool {
     #[expect(clippy::cast_possible_truncation, reason = "a request has 32 bits")]
     const TCGETS: usize = libc::TCGETS as usize;
@@ -213,7 +219,7 @@ pub(crate) fn wait_writable(fd: i32, milliseconds: u64, mask: SignalSet) -> Resu
 /// Where the symbolic link with the zero-terminated `path` leads; the length of it.
 pub(crate) fn read_link(path: &[u8], into: &mut [u8]) -> Result<usize> {
     if path.last() != Some(&0) {
-        return Err(Errno(libc::EINVAL));
+        return Err(Errno::INVAL);
     }
     let at = fd_arg(libc::AT_FDCWD);
     let args = [

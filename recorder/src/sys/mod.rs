@@ -18,19 +18,20 @@ pub(crate) use time::*;
 
 use crate::arch;
 
-/// An error number of the kernel.
+/// An error number of the kernel. A word, so that a result comes back in two registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub(crate) i32);
+pub(crate) struct Errno(usize);
 
 impl Errno {
-    pub(crate) const FAULT: Self = Self(libc::EFAULT);
-    pub(crate) const AGAIN: Self = Self(libc::EAGAIN);
-    pub(crate) const INTR: Self = Self(libc::EINTR);
-    pub(crate) const NOSYS: Self = Self(libc::ENOSYS);
-    pub(crate) const NXIO: Self = Self(libc::ENXIO);
-    pub(crate) const PIPE: Self = Self(libc::EPIPE);
-    pub(crate) const SRCH: Self = Self(libc::ESRCH);
-    pub(crate) const FBIG: Self = Self(libc::EFBIG);
+    pub(crate) const FAULT: Self = Self(libc::EFAULT.cast_unsigned() as usize);
+    pub(crate) const AGAIN: Self = Self(libc::EAGAIN.cast_unsigned() as usize);
+    pub(crate) const INVAL: Self = Self(libc::EINVAL.cast_unsigned() as usize);
+    pub(crate) const INTR: Self = Self(libc::EINTR.cast_unsigned() as usize);
+    pub(crate) const NOSYS: Self = Self(libc::ENOSYS.cast_unsigned() as usize);
+    pub(crate) const NXIO: Self = Self(libc::ENXIO.cast_unsigned() as usize);
+    pub(crate) const PIPE: Self = Self(libc::EPIPE.cast_unsigned() as usize);
+    pub(crate) const SRCH: Self = Self(libc::ESRCH.cast_unsigned() as usize);
+    pub(crate) const FBIG: Self = Self(libc::EFBIG.cast_unsigned() as usize);
 }
 
 type Result<T> = core::result::Result<T, Errno>;
@@ -60,6 +61,7 @@ pub(crate) mod call {
 }
 
 /// Makes a system call with scalar arguments only.
+#[inline(always)]
 fn scalar(number: libc::c_long, args: [usize; 6]) -> Result<usize> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -72,8 +74,7 @@ fn scalar(number: libc::c_long, args: [usize; 6]) -> Result<usize> {
 
 fn check(result: isize) -> Result<usize> {
     if (-4095..0).contains(&result) {
-        #[expect(clippy::cast_possible_truncation, reason = "in the range just checked")]
-        return Err(Errno(result.wrapping_neg() as i32));
+        return Err(Errno(result.unsigned_abs()));
     }
     Ok(result.cast_unsigned())
 }

@@ -29,8 +29,12 @@ pub(crate) fn is_alive(pid: u32, tid: u32) -> bool {
 
 /// Whether real and effective ids differ, so that our environment may be another user's.
 pub(crate) fn is_privileged() -> bool {
-    let id = |number| low(scalar(number, [0; 6]));
     id(libc::SYS_getuid) != id(libc::SYS_geteuid) || id(libc::SYS_getgid) != id(libc::SYS_getegid)
+}
+
+#[inline(never)]
+fn id(number: libc::c_long) -> u32 {
+    low(scalar(number, [0; 6]))
 }
 
 pub(crate) fn yield_now() {

@@ -102,6 +102,7 @@ pub(crate) fn fetch_add_one_local(cell: &core::sync::atomic::AtomicU64) -> u64 {
 ///
 /// As for the system call `number`: every pointer in `args` must be valid for what it does.
 #[cfg(not(loom))]
+#[inline(always)]
 pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = args;
     let result;
