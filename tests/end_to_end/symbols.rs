@@ -319,13 +319,18 @@ fn debug_files_in_the_cache_of_debuginfod() {
     ));
     made.run("strip -s prog");
     let trace = made.record();
-    let found = Run::of(
-        command()
-            .args(["report", "--format", "json"])
-            .arg(&trace)
-            .env("DEBUGINFOD_CACHE_PATH", made.path("cache")),
-    );
-    assert_eq!(place(&json(&found)), (Some("leak"), Some(4)));
+    let found = || {
+        let mut report = command();
+        report.args(["report", "--format", "json"]).arg(&trace);
+        json(&Run::of(
+            report.env("DEBUGINFOD_CACHE_PATH", made.path("cache")),
+        ))
+    };
+    assert_eq!(place(&found()), (Some("leak"), Some(4)));
+    // What lies there under another build's name is not believed.
+    made.run("cc -g -O0 -w -o other main.c -Wl,--build-id=0xabcdef");
+    made.run(&format!("cp other cache/{ID}/debuginfo"));
+    assert_eq!(place(&found()), (None, None));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(super) fn resolve(
     let mut tried = std::mem::take(&mut files.tried);
     // Without a build id, a file with other addresses is another one.
     let first = module.first.filter(|_| module.build_id.is_some());
-    let addresses = &Shift::to_file(first, &main.elf()).of_all(addresses);
+    let addresses = &Shift::to_file(first, addresses, &main.elf()).of_all(addresses);
     let uncompressed = Arena::new();
     let mut table = symbol_table(&files, &uncompressed, &mut notes);
     let symbols = table.look_up(addresses);

@@ -6,9 +6,6 @@ use object::{Object, ObjectSection, ObjectSegment};
 /// Granularity of mappings.
 const PAGE: u64 = 4096;
 
-/// The largest pages that there are: first pages that differ by less may be one, rounded by another machine.
-const LARGEST_PAGE: u64 = 64 << 10;
-
 /// What to add to the addresses of one file so that they are those of another; wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shift(u64);
@@ -16,23 +13,25 @@ pub(super) struct Shift(u64);
 impl Shift {
     /// From the addresses of a module whose first page was `first` to those of its file.
     ///
-    /// They are the same if the file has that page.
-    pub(super) fn to_file(first: Option<u64>, file: &object::File<'_>) -> Self {
-        let segments = || file.segments().filter(|segment| segment.size() > 0);
-        let lowest = segments().map(|segment| segment.address()).min();
+    /// They are the same if the file has one of the `wanted` ones in its memory, and if it has none of them either way.
+    pub(super) fn to_file(first: Option<u64>, wanted: &[u64], file: &object::File<'_>) -> Self {
+        let segments = || {
+            let segments = file.segments().map(|it| (it.address(), it.size()));
+            segments.filter(|(_, size)| *size > 0)
+        };
+        let lowest = segments().map(|(begin, _)| begin).min();
         let (Some(first), Some(lowest)) = (first, lowest) else {
             return Self::default();
         };
-        let is_inside = segments().any(|segment| {
-            let end = segment.address().saturating_add(segment.size());
-            (segment.address() - segment.address() % LARGEST_PAGE..end).contains(&first)
-        });
-        let shift = (lowest - lowest % PAGE).wrapping_sub(first);
-        Self(if is_inside || !shift.is_multiple_of(PAGE) {
-            0
-        } else {
-            shift
-        })
+        let shift = Self((lowest - lowest % PAGE).wrapping_sub(first));
+        let has = |address: u64| {
+            segments().any(|(begin, size)| address.checked_sub(begin).is_some_and(|at| at < size))
+        };
+        let has_some = |shift: Self| wanted.iter().any(|&address| has(shift.of(address)));
+        if has_some(Self::default()) || !has_some(shift) {
+            return Self::default();
+        }
+        shift
     }
 
     /// From the addresses of a module's file to those of its debug file.
