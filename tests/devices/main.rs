@@ -18,18 +18,23 @@ use std::process::Command;
 struct Machine {
     /// Name of its recorder.
     name: &'static str,
+    /// What the compiler of Rust calls it, and options beside.
+    rust: &'static str,
+    linker: &'static str,
     compiler: Compiler,
     /// Emulator, with its options; none where this machine runs its programs.
     emulator: &'static [&'static str],
 }
 
 macro_rules! machines {
-    ($($name:ident $triple:literal $emulator:literal)*) => {
+    ($($name:ident $triple:literal $emulator:literal $rust:literal)*) => {
         $(
             #[test]
             fn $name() {
                 check(&Machine {
                     name: stringify!($name),
+                    rust: $rust,
+                    linker: concat!($triple, "-gcc"),
                     compiler: Compiler::new(
                         concat!($triple, "-gcc"),
                         concat!($triple, "-g++"),
@@ -47,20 +52,22 @@ macro_rules! machines {
 }
 
 machines! {
-    aarch64 "aarch64-linux-gnu" "aarch64"
-    armv5 "arm-linux-gnueabi" "arm"
-    armv7 "arm-linux-gnueabihf" "arm"
-    mips "mips-linux-gnu" "mips"
-    mipsel "mipsel-linux-gnu" "mipsel"
-    powerpc "powerpc-linux-gnu" "ppc"
-    riscv64 "riscv64-linux-gnu" "riscv64"
-    s390x "s390x-linux-gnu" "s390x"
+    aarch64 "aarch64-linux-gnu" "aarch64" "aarch64-unknown-linux-gnu"
+    armv5 "arm-linux-gnueabi" "arm" "armv5te-unknown-linux-gnueabi"
+    armv7 "arm-linux-gnueabihf" "arm" "armv7-unknown-linux-gnueabihf -Ctarget-feature=+thumb-mode"
+    mips "mips-linux-gnu" "mips" "mips-unknown-linux-gnu"
+    mipsel "mipsel-linux-gnu" "mipsel" "mipsel-unknown-linux-gnu"
+    powerpc "powerpc-linux-gnu" "ppc" "powerpc-unknown-linux-gnu"
+    riscv64 "riscv64-linux-gnu" "riscv64" "riscv64gc-unknown-linux-gnu"
+    s390x "s390x-linux-gnu" "s390x" "s390x-unknown-linux-gnu"
 }
 
 #[test]
 fn i686() {
     check(&Machine {
         name: "i686",
+        rust: "i686-unknown-linux-gnu",
+        linker: "gcc",
         compiler: Compiler::new(
             "gcc",
             "g++",
@@ -128,6 +135,65 @@ fn check(machine: &Machine) {
         let scratch = Scratch::new(machine.name);
         records(machine, &recorder, path, &scratch);
     }
+    rust_has_its_lines(machine, &recorder);
+}
+
+const IN_RUST: &str = include_str!("program.rs");
+
+/// A program in Rust, with the core library that was built for the machine's recorder.
+fn rust_has_its_lines(machine: &Machine, recorder: &Path) {
+    let scratch = Scratch::new(machine.name);
+    let source = scratch.write("program.rs", IN_RUST);
+    let program = scratch.join("program");
+    let (target, options) = machine.rust.split_once(' ').unwrap_or((machine.rust, ""));
+    let recorders = std::env::var("HEAPWIRE_RECORDERS").unwrap();
+    let libraries = Path::new(&recorders).join(format!("target/{target}/release/deps"));
+    let mut compiler = Command::new("/usr/bin/rustc");
+    // Debian's compiler and its core library, as for the recorder.
+    compiler.env("RUSTC_BOOTSTRAP", "1");
+    compiler
+        .args("--edition 2021 -g -Copt-level=1 -Cpanic=abort -Cforce-unwind-tables=no".split(' '));
+    compiler
+        .args("-Csymbol-mangling-version=v0 -Clink-arg=-lc -Clink-arg=-Wl,--build-id".split(' '));
+    compiler.args(options.split_whitespace());
+    compiler.arg(format!("--target={target}"));
+    compiler.arg(format!("-Clinker={}", machine.linker));
+    compiler
+        .arg("-L")
+        .arg(libraries)
+        .arg("-o")
+        .arg(&program)
+        .arg(&source);
+    let compiled = Run::of(&mut compiler);
+    assert_eq!(compiled.status, 0, "{}", compiled.stderr);
+
+    let trace = scratch.join("trace.hwt");
+    let mut traced = machine.command(&program, &[], Some(recorder));
+    let traced = Run::of(traced.env("HEAPWIRE_OUT", &trace));
+    assert_eq!(traced.status, 0, "{}", traced.stderr);
+    let root = scratch.join("device");
+    copy_below(&root, &program);
+    let mut report = command();
+    report.args(["report", "--format", "json", "--sysroot"]);
+    let report = json(&Run::of(report.arg(&root).arg(&trace)));
+    let leaks = list(&report["processes"][0]["leaks"]);
+    let leaks = leaks.iter().filter(|leak| leak["bytes"] == 2 * 4321);
+    let frames: Vec<_> = leaks
+        .flat_map(|leak| list(&leak["stack"]))
+        .map(|frame| (frame["function"].as_str(), frame["line"].as_u64()))
+        .collect();
+    let line = |call: &str| {
+        let at = IN_RUST.lines().position(|line| line.contains(call));
+        at.map(|before| before as u64 + 1)
+    };
+    let expected = [
+        (
+            Some("<program::shop::Crate<u16>>::fill"),
+            line("super::malloc("),
+        ),
+        (Some("program::outer"), line(".fill(bytes)")),
+    ];
+    assert_eq!(frames, expected, "{report:#}");
 }
 
 /// The library needs nothing, so that it loads under every libc.
@@ -148,7 +214,8 @@ fn stands_alone(library: &[u8]) {
 /// The sample does what it does without the recorder, and its report says what its comments say.
 fn records(machine: &Machine, recorder: &Path, path: &str, scratch: &Scratch) {
     let sample = Sample::build_with(&machine.compiler, path, scratch);
-    let plain = Run::of(machine.command(&sample, None).current_dir(scratch.path()));
+    let command_of = |recorder| machine.command(&sample.program, &sample.arguments, recorder);
+    let plain = Run::of(command_of(None).current_dir(scratch.path()));
     assert_eq!(
         plain.status, sample.expect.status,
         "{path}: {}",
@@ -156,8 +223,7 @@ fn records(machine: &Machine, recorder: &Path, path: &str, scratch: &Scratch) {
     );
     let trace = scratch.join("trace.hwt");
     let traced = Run::of(
-        machine
-            .command(&sample, Some(recorder))
+        command_of(Some(recorder))
             .env("HEAPWIRE_OUT", &trace)
             .current_dir(scratch.path()),
     );
@@ -219,7 +285,7 @@ fn copy_below(root: &Path, file: &Path) {
 }
 
 impl Machine {
-    fn command(&self, sample: &Sample, recorder: Option<&Path>) -> Command {
+    fn command(&self, program: &Path, arguments: &[PathBuf], recorder: Option<&Path>) -> Command {
         let mut command = match self.emulator {
             [emulator, options @ ..] => {
                 let mut command = Command::new(emulator);
@@ -229,18 +295,18 @@ impl Machine {
                         .arg("-E")
                         .arg(format!("LD_PRELOAD={}", recorder.display()));
                 }
-                command.arg(&sample.program);
+                command.arg(program);
                 without_recorder(command)
             }
             [] => {
-                let mut command = without_recorder(Command::new(&sample.program));
+                let mut command = without_recorder(Command::new(program));
                 if let Some(recorder) = recorder {
                     command.env("LD_PRELOAD", recorder);
                 }
                 command
             }
         };
-        command.args(&sample.arguments);
+        command.args(arguments);
         command
     }
 }
