@@ -45,10 +45,12 @@ pub fn executable(package: &str, name: &str) -> PathBuf {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    let built = Run::of(&mut cargo);
-    assert_eq!(built.status, 0, "cargo build failed:\n{}", built.stderr);
-    let path = built
-        .stdout
+    // Building takes as long as it takes: no limit of tests is for it.
+    let built = cargo.output().expect("cargo runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let failure = text(&built.stderr);
+    assert!(built.status.success(), "cargo build failed:\n{failure}");
+    let path = text(&built.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["target"]["name"] == name)
