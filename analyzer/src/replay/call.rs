@@ -2,6 +2,7 @@
 
 use super::block::Moment;
 use super::heap::shard_of;
+use super::memory::fetch_to_push;
 use super::shard::Paired;
 use crate::sites::SiteId;
 use heapwire_format::Family;
@@ -37,6 +38,9 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     pub(super) family: Family,
 }
+
+/// Calls that will be written before what is fetched now.
+const AHEAD: usize = 24;
 
 // They are handed from stage to stage, which is most of what the stages cost.
 const _: () = assert!(size_of::<Call>() <= 48);
@@ -120,6 +124,7 @@ impl Batch {
 
     #[inline]
     pub(super) fn push(&mut self, call: Call) {
+        fetch_to_push(&self.calls, AHEAD);
         self.shards.push(shard_of(call.address));
         self.calls.push(call);
     }

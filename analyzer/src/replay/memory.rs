@@ -141,6 +141,26 @@ fn map(words: usize) -> MmapMut {
     MmapMut::map_anon(words * LANES * size_of::<Slot>()).expect("there is memory")
 }
 
+/// Has the cache line that is `ahead` elements behind the end of `list` come near to be written, without waiting for it. Another
+/// processor may have it, which has read what was there.
+#[inline(always)]
+pub(super) fn fetch_to_push<T>(list: &[T], ahead: usize) {
+    let place = list.as_ptr().wrapping_add(list.len() + ahead);
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[expect(
+            unsafe_code,
+            reason = "the processor is told by an instruction of its own"
+        )]
+        // SAFETY: it changes nothing that a program sees, at any address; processors that do not know it pass it over.
+        unsafe {
+            std::arch::asm!("prefetchw [{place}]", place = in(reg) place, options(nostack, preserves_flags, readonly));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// Has the cache line where `what` begins come near, without waiting for it.
 #[inline]
 fn fetch<T>(what: &T) {
