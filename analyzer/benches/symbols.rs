@@ -53,17 +53,21 @@ fn remember(program: &Path, addresses: &[FileAddress]) {
         .iter()
         .filter(|frames| !frames.is_empty())
         .count();
-    let sections = section_bytes(program);
+    let is_debug = |name: &str| name.starts_with(".debug_");
     println!(
         "{} sites of {}, {} MB of debug information, {named} with frames",
         addresses.len(),
         program.display(),
-        sections / 1_000_000
+        section_bytes(program, is_debug) / 1_000_000
     );
+    // Where variables are is of no use here, and not read.
+    let read = section_bytes(program, |name| {
+        is_debug(name) && !name.starts_with(".debug_loc")
+    });
     println!(
-        "peak memory {} MB, {:.2} times the sections",
+        "peak memory {} MB, {:.2} times the sections that are read",
         peak / 1_000_000,
-        peak as f64 / sections as f64
+        peak as f64 / read as f64
     );
 }
 
@@ -195,12 +199,12 @@ fn addresses(program: &Path) -> Vec<FileAddress> {
         .collect()
 }
 
-fn section_bytes(program: &Path) -> u64 {
+/// Bytes of the sections whose names `counts` is true of.
+fn section_bytes(program: &Path, counts: impl Fn(&str) -> bool) -> u64 {
     let bytes = fs::read(program).unwrap();
     let elf = object::File::parse(&*bytes).unwrap();
-    let is_debug = |name: &str| name.starts_with(".debug_");
     elf.sections()
-        .filter(|section| section.name().is_ok_and(is_debug))
+        .filter(|section| section.name().is_ok_and(&counts))
         .map(|section| section.size())
         .sum()
 }
