@@ -7,6 +7,8 @@
 use crate::keep::{Keep, LINE};
 use heapwire_tests::run::{Run, command, on, prose};
 use heapwire_tests::scratch::Scratch;
+use object::{Object, ObjectSymbol};
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -328,6 +330,71 @@ fn one_address_in_two_modules_has_two_names() {
         [here.clone(), format!("/elsewhere/keep.c:{LINE}")]
     );
     assert_eq!(asked(&["--strict-compat"]), [here.clone(), here]);
+}
+
+/// Functions of two units that lie in turns, as a linker may put them.
+#[test]
+fn callers_in_several_units_are_all_named() {
+    const PAIRS: usize = 40;
+    let scratch = Scratch::new("drop_in_units");
+    let mut sources = [String::new(), String::new()];
+    let mut order = String::new();
+    for at in 0..PAIRS {
+        for (unit, source) in sources.iter_mut().enumerate() {
+            let _ = writeln!(source, "int f{unit}_{at}(int it)\n{{\n\treturn it + 1;\n}}");
+            let _ = writeln!(order, "*(.text.f{unit}_{at})");
+        }
+    }
+    sources[0].push_str("int main(void) { return 0; }\n");
+    let mut link = Command::new("cc");
+    link.current_dir(scratch.path());
+    link.args(["-g", "-O0", "-ffunction-sections", "-o", "turns"]);
+    for (unit, source) in sources.iter().enumerate() {
+        link.arg(scratch.write(&format!("unit{unit}.c"), source));
+    }
+    let turns = format!("SECTIONS {{ .turns : {{ {order} }} }} INSERT AFTER .text;\n");
+    let built = Run::of(link.arg("-T").arg(scratch.write("order.ld", turns)));
+    assert_eq!(built.status, 0, "{}", built.stderr);
+    let bytes = std::fs::read(scratch.join("turns")).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let (mut log, mut expected) = (String::new(), Vec::new());
+    for symbol in file.symbols() {
+        let name = symbol.name().unwrap();
+        let Some((unit, at)) = name.strip_prefix('f').and_then(|it| it.split_once('_')) else {
+            continue;
+        };
+        let (Ok(unit), Ok(at)) = (unit.parse::<u64>(), at.parse::<u64>()) else {
+            continue;
+        };
+        let block = 0x1000 + 0x100 * at + 0x10 * unit;
+        let begin = symbol.address();
+        let _ = writeln!(log, "@ ./turns:[{begin:#x}] + {block:#x} 0x1");
+        let source = scratch.join(&format!("unit{unit}.c"));
+        expected.push((block, format!("{}:{}", source.display(), 4 * at + 2)));
+    }
+    expected.sort_unstable();
+    let log = scratch.write("log", log);
+    let run = Run::of(
+        command()
+            .current_dir(scratch.path())
+            .args(["mtrace", "--strict-compat", "./turns"])
+            .arg(&log),
+    );
+    let names = run
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_once("  at "));
+    let names: Vec<_> = names.map(|(_, name)| name.to_owned()).collect();
+    assert_eq!(
+        names,
+        expected.into_iter().map(|it| it.1).collect::<Vec<_>>()
+    );
+    assert_eq!(names.len(), 2 * PAIRS);
+    if let Some(mut script) = script() {
+        script.current_dir(scratch.path());
+        let its = Run::of(script.arg("./turns").arg(&log));
+        assert_eq!((its.stdout, its.status), (run.stdout, run.status));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{Module, Options, locate, sections};
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::path::Path;
 
-/// What `addr2line -e FILE` (binutils 2.40) prints for each of `addresses`; `None` where that is `??:0` or an error.
+/// What `addr2line -e FILE` (binutils 2.40) prints for each of `addresses`, which must ascend; `None` where that is `??:0` or an error.
 ///
 /// Where there is no line but a symbol, that is the symbol's file without a line, or `??:?`.
 #[must_use]

@@ -102,7 +102,7 @@ pub(super) fn look_up(
     Ok(all)
 }
 
-/// The rows of the line table that hold `addresses`; `None` where there is none that can be read.
+/// The rows of the line table that hold `addresses`, which must ascend; `None` where there is none that can be read.
 pub(super) fn rows(
     sections: &Sections<'_>,
     search: &Search,
@@ -112,8 +112,7 @@ pub(super) fn rows(
     let store = Store::new(first_code);
     let debug_info = DebugInfo::new(sections, search, &store, Vec::new());
     store.limits.enter_functions();
-    let row = |address: &u64| debug_info.row(*address).ok()?;
-    addresses.iter().map(row).collect()
+    debug_info.rows(addresses)
 }
 
 impl Looked {
@@ -218,6 +217,10 @@ struct DebugInfo<'data> {
 
 /// A unit's offset, and the id of its split part.
 type UnitKey = (gimli::UnitSectionOffset, Option<u64>);
+
+fn unit_key(unit: UnitRef<'_, Reader<'_>>) -> UnitKey {
+    (unit.header.offset(), unit.dwo_id.map(|id| id.0))
+}
 
 impl<'data> DebugInfo<'data> {
     fn new(
@@ -442,8 +445,7 @@ impl<'data> DebugInfo<'data> {
         unit: UnitRef<'_, Reader<'data>>,
     ) -> Result<Option<Rc<Lines<'data>>>, gimli::Error> {
         let mut cache = self.lines.borrow_mut();
-        let key = (unit.header.offset(), unit.dwo_id.map(|id| id.0));
-        Ok(match cache.entry(key) {
+        Ok(match cache.entry(unit_key(unit)) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(place) => {
                 let lines = Lines::read(unit, &self.wanted, &self.store.limits)?;

@@ -1,7 +1,8 @@
 //! Rows of line tables as binutils read them, for the report of mtrace(1).
 
-use super::{BYTES_PER_ADDRESS, DebugInfo, Reader};
+use super::{BYTES_PER_ADDRESS, DebugInfo, Reader, unit_key};
 use gimli::{Reader as _, UnitRef};
+use std::collections::BTreeMap;
 
 /// A row of the line table, as it stands there.
 #[derive(Debug, Default)]
@@ -13,41 +14,81 @@ pub(in crate::symbols) struct Row {
 }
 
 impl<'data> DebugInfo<'data> {
-    /// The row that holds `address`; `None` where there is none.
-    ///
-    /// # Errors
-    ///
-    /// The information about this address is damaged.
-    pub(super) fn row(&self, address: u64) -> Result<Option<Row>, gimli::Error> {
-        self.store.limits.allow_for(BYTES_PER_ADDRESS);
-        let unit = self.unit(address);
-        let program = unit.and_then(|unit| Some((unit, unit.line_program.clone()?)));
-        let Some((unit, mut program)) = program else {
-            return Ok(None);
-        };
-        let mut instructions = program.header().instructions();
-        let mut row = gimli::LineRow::new(program.header());
-        let mut names_file = false;
-        let mut before: Option<(gimli::LineRow, bool)> = None;
-        while let Some(instruction) = instructions.next_instruction(program.header())? {
-            names_file |= matches!(instruction, gimli::LineInstruction::SetFile(_));
-            if !row.execute(instruction, &mut program)? {
-                continue;
+    /// The rows that hold `addresses`, which must ascend; `None` where there is none, or none that can be read.
+    pub(super) fn rows(&self, addresses: &[u64]) -> Vec<Option<Row>> {
+        let more = BYTES_PER_ADDRESS.saturating_mul(addresses.len());
+        self.store.limits.allow_for(more);
+        // One pass over a unit's table is enough for all that lie in it.
+        let mut by_unit = BTreeMap::new();
+        for (index, &address) in addresses.iter().enumerate() {
+            if let Some(unit) = self.unit(address) {
+                let of_unit = by_unit.entry(unit_key(unit)).or_insert((unit, Vec::new()));
+                of_unit.1.push((address, index));
             }
-            if let Some((found, names_file)) = before
-                && (found.address()..row.address()).contains(&address)
-            {
-                return Ok(Some(Row {
-                    file: source_file(&unit, program.header(), &found, names_file)?,
-                    line: found.line().and_then(|line| u32::try_from(line.get()).ok()),
-                    discriminator: found.discriminator(),
-                }));
-            }
-            before = (!row.end_sequence()).then_some((row, names_file));
-            names_file &= !row.end_sequence();
-            row.reset(program.header());
         }
-        Ok(None)
+        let mut rows: Vec<Option<Row>> = addresses.iter().map(|_| None).collect();
+        for (unit, wanted) in by_unit.into_values() {
+            let _damaged_behind_these = find(unit, &wanted, &mut rows);
+        }
+        rows
+    }
+}
+
+/// Finds the rows of the table of `unit` that hold `wanted`, addresses that ascend and where their rows go: the first one of each.
+///
+/// # Errors
+///
+/// The table is damaged; what comes before is found.
+fn find(
+    unit: UnitRef<'_, Reader<'_>>,
+    wanted: &[(u64, usize)],
+    rows: &mut [Option<Row>],
+) -> Result<(), gimli::Error> {
+    let Some(mut program) = unit.line_program.clone() else {
+        return Ok(());
+    };
+    let mut left = wanted.len();
+    let mut instructions = program.header().instructions();
+    let mut row = gimli::LineRow::new(program.header());
+    let mut names_file = false;
+    let mut before: Option<(gimli::LineRow, bool)> = None;
+    while left > 0
+        && let Some(instruction) = instructions.next_instruction(program.header())?
+    {
+        names_file |= matches!(instruction, gimli::LineInstruction::SetFile(_));
+        if !row.execute(instruction, &mut program)? {
+            continue;
+        }
+        if let Some((begin, names_file)) = before {
+            let first = wanted.partition_point(|(address, _)| *address < begin.address());
+            let rest = wanted[first..].iter();
+            for (_, index) in rest.take_while(|(address, _)| *address < row.address()) {
+                let place = &mut rows[*index];
+                if place.is_none() {
+                    *place = Row::of(&unit, program.header(), &begin, names_file).ok();
+                    left -= usize::from(place.is_some());
+                }
+            }
+        }
+        before = (!row.end_sequence()).then_some((row, names_file));
+        names_file &= !row.end_sequence();
+        row.reset(program.header());
+    }
+    Ok(())
+}
+
+impl Row {
+    fn of<'data>(
+        unit: &UnitRef<'_, Reader<'data>>,
+        header: &gimli::LineProgramHeader<Reader<'data>>,
+        row: &gimli::LineRow,
+        names_file: bool,
+    ) -> Result<Self, gimli::Error> {
+        Ok(Self {
+            file: source_file(unit, header, row, names_file)?,
+            line: row.line().and_then(|line| u32::try_from(line.get()).ok()),
+            discriminator: row.discriminator(),
+        })
     }
 }
 
