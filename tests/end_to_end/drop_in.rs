@@ -5,7 +5,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::keep::{Keep, LINE};
-use heapwire_tests::run::{Run, command, on, prose};
+use heapwire_tests::run::{Run, command, is_installed, on, prose};
 use heapwire_tests::scratch::Scratch;
 use object::{Object, ObjectSymbol};
 use std::fmt::Write as _;
@@ -428,5 +428,35 @@ fn nothing_that_a_log_names_is_run() {
         let run = Run::of(command().current_dir(scratch.path()).args(words).arg(&log));
         assert!(run.status < 2, "{words:?}: {}", run.stderr);
         assert!(!scratch.join("started").exists(), "{words:?}");
+    }
+}
+
+/// The script starts its program, a shell and addr2line.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn no_other_program_is_started() {
+    if !is_installed("strace") {
+        return;
+    }
+    let scratch = Scratch::new("drop_in_alone");
+    let call = Keep::build(&scratch, "gw", &["-pie", "-fPIE"]).call;
+    let log = scratch.write("log", format!("@ ./gw:[{call:#x}] + 0x602010 0x20\n"));
+    let calls = scratch.join("calls");
+    for words in [
+        &["mtrace", "./gw"][..],
+        &["mtrace", "--strict-compat", "./gw"],
+        &["report", "--exe", "./gw"],
+    ] {
+        let mut strace = Command::new("strace");
+        strace.current_dir(scratch.path());
+        strace.args(["-f", "-e", "trace=execve,execveat,fork,vfork", "-o"]);
+        strace.arg(&calls).arg(command().get_program());
+        let run = Run::of(strace.args(words).arg(&log));
+        assert!(run.stdout.contains("keep.c:"), "{}", run.stdout);
+        let calls = std::fs::read_to_string(&calls).unwrap();
+        let made = calls.lines().filter(|line| line.contains('('));
+        let own = made.filter(|line| line.contains("execve(")).count();
+        assert_eq!((own, calls.matches("fork(").count()), (1, 0), "{calls}");
+        assert!(!calls.contains("execveat("), "{calls}");
     }
 }

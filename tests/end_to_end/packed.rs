@@ -46,7 +46,9 @@ const SKIPPED: &[u8] = &[0x50, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 1, 2, 3];
 #[test]
 fn packed_inputs_are_read_as_what_is_in_them() {
     let scratch = Scratch::new("packed");
-    let plain = report(&scratch.write("plain", LOG));
+    let plain = scratch.write("plain", LOG);
+    let (plain, as_script) = (report(&plain), on(&["mtrace"], &plain));
+    assert_eq!(as_script.status, 1, "{}", as_script.stdout);
     let (first, rest) = LOG.split_at(30);
     let packed = [
         gzip(LOG),
@@ -61,8 +63,7 @@ fn packed_inputs_are_read_as_what_is_in_them() {
         from_input.args(["report", "--format", "json", "-"]);
         let piped = json(&Run::with_input(&mut from_input, bytes));
         assert_eq!(piped["processes"], plain["processes"]);
-        let script = on(&["mtrace"], &file);
-        assert_eq!(script.status, 1, "{}", script.stdout);
+        assert_eq!(on(&["mtrace"], &file), as_script);
     }
 }
 

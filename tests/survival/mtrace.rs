@@ -255,6 +255,22 @@ fn parent_and_child_of_a_fork_have_a_log_each() {
 }
 
 #[test]
+fn children_come_while_threads_allocate() {
+    let tracer = Tracer::new("mtrace-forks");
+    assert_eq!(tracer.run("forks").status, 0);
+    let log = read(&tracer.log());
+    assert_eq!((log.errors, log.lost, log.ends), (0, 0, 1));
+    assert_eq!(log.leaks, [1001]);
+    let children = tracer.others();
+    assert_eq!(children.len(), 60);
+    for child in children {
+        let log = read(&child);
+        assert_eq!((log.errors, log.lost, log.starts), (0, 0, 1));
+        assert_eq!(log.leaks, [1002]);
+    }
+}
+
+#[test]
 fn lines_of_a_child_on_its_parents_descriptor_name_it() {
     let tracer = Tracer::new("mtrace-fork-pipe");
     let run = tracer.shell("MALLOC_TRACE=/dev/stdout $P fork | cat >log");
@@ -385,6 +401,19 @@ fn however_a_program_ends_the_last_line_is_there() {
             "{how}"
         );
     }
+}
+
+/// glibc cuts a line: its buffer is written at each 512 bytes.
+#[test]
+fn a_kill_leaves_whole_lines() {
+    let tracer = Tracer::new("mtrace-kill");
+    assert_eq!(tracer.run("kill").status, 128 + 9);
+    let text = fs::read_to_string(tracer.log()).unwrap();
+    let log = account(&text);
+    assert_eq!((log.errors, log.lost, log.starts), (0, 0, 1));
+    let longest = text.lines().map(str::len).max().unwrap();
+    let missing = (1001 - log.lines) * longest as u64;
+    assert!(missing <= 4096 + longest as u64, "{missing}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <mcheck.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,28 @@ static void with_child(void)
 	muntrace();
 }
 
+// Forks while others allocate.
+static void with_children(void)
+{
+	pthread_t all[3];
+	mtrace();
+	for (int i = 0; i < 3; i++)
+		pthread_create(&all[i], NULL, allocator, NULL);
+	for (int i = 0; i < 60; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			leak(1002);
+			_exit(0);
+		}
+		waitpid(child, NULL, 0);
+	}
+	atomic_store(&is_over, 1);
+	for (int i = 0; i < 3; i++)
+		pthread_join(all[i], NULL);
+	leak(1001);
+	muntrace();
+}
+
 static void with_program(const char *self)
 {
 	mtrace();
@@ -190,6 +213,8 @@ int main(int argc, char **argv)
 		race();
 	if (!strcmp(how, "fork"))
 		with_child();
+	if (!strcmp(how, "forks"))
+		with_children();
 	if (!strcmp(how, "exec"))
 		with_program(argv[0]);
 	if (!strcmp(how, "close"))
@@ -215,7 +240,7 @@ int main(int argc, char **argv)
 		leak(1001);
 		muntrace();
 	}
-	if (!strcmp(how, "abort") || !strcmp(how, "_exit") || !strcmp(how, "return")) {
+	if (!strcmp(how, "abort") || !strcmp(how, "_exit") || !strcmp(how, "return") || !strcmp(how, "kill")) {
 		mtrace();
 		pairs(500);
 		leak(1001);
@@ -223,6 +248,8 @@ int main(int argc, char **argv)
 			abort();
 		if (!strcmp(how, "_exit"))
 			_exit(0);
+		if (!strcmp(how, "kill"))
+			raise(SIGKILL);
 	}
 	return 0;
 }
