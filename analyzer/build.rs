@@ -43,7 +43,7 @@ const LEAKS: [&str; 13] = [
 /// code that describes its frames to unwinders; in the rest of the library a frame pointer has to do. (The fat kind of linking
 /// would take a part of the core library in that has every function described.)
 const SMALL: [&str; 9] = [
-    "-Cllvm-args=-inline-threshold=35",
+    "-Cllvm-args=-inline-threshold=30",
     "-Cllvm-args=-align-all-functions=1",
     "-Clink-arg=-Wl,--icf=all",
     "-Cllvm-args=-unroll-threshold=0",

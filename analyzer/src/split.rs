@@ -1,6 +1,6 @@
 //! Parts what came over a terminal into the frames of a trace and the text between them.
 
-use crate::trace::armour::Parted;
+use crate::trace::armour::{Parted, halved};
 use crate::trace::{Input, TraceError};
 use std::error::Error;
 use std::fmt;
@@ -81,14 +81,19 @@ pub fn split(
     let cannot_read = |error| SplitError::Trace(TraceError::open(path, error));
     let (mut first, mut again) = Input::open_twice(path).map_err(SplitError::Trace)?;
     let mut parted = Parted::new(first.reader());
-    while parted.line_end().is_none() && parted.advance().map_err(cannot_read)? {}
+    while parted.advance().map_err(cannot_read)? {}
     if parted.found().lines == 0 {
         return Err(SplitError::NoLine {
             path: path.to_owned(),
         });
     }
     let mut lines = LineEnds::new(parted.line_end());
-    let mut parted = Parted::new(again.reader());
+    let log = if parted.has_doubled() {
+        halved(again.reader())
+    } else {
+        again.reader()
+    };
+    let mut parted = Parted::new(log);
     let mut split = Split::default();
     while parted.advance().map_err(cannot_read)? {
         lines.take(parted.text());

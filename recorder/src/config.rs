@@ -7,12 +7,15 @@ use crate::sync::Relaxed;
 use crate::sys;
 use crate::text::Text;
 use core::sync::atomic::AtomicUsize;
+use heapwire_format::{ARMOUR_NARROW, ARMOUR_WIDE, ArmourHead};
 
 /// Longest path, with its zero byte.
 pub(crate) const PATH: usize = 4096;
 const OPTIONS: usize = 256;
 /// What the names of our variables begin with.
 const PREFIX: &[u8] = b"HEAPWIRE_";
+/// The room in lines where the user wants none.
+const NO_LINES: usize = 1;
 /// How long a frame waits for a slow reader unless the user says otherwise.
 const WAIT_MILLISECONDS: u64 = 10_000;
 
@@ -43,6 +46,8 @@ pub(crate) struct Config {
     is_no_log: bool,
     /// Whether the program says by calls of `mtrace` and `muntrace` when to record.
     pub(crate) is_by_call: bool,
+    /// What a line of the user's number of columns takes, or [`NO_LINES`]; 0 where the user says nothing.
+    line_room: usize,
     path: [u8; PATH],
     path_length: usize,
     options: [u8; OPTIONS],
@@ -75,6 +80,7 @@ impl Config {
         is_log: false,
         is_no_log: false,
         is_by_call: false,
+        line_room: 0,
         path: [0; PATH],
         path_length: 0,
         options: [0; OPTIONS],
@@ -112,6 +118,21 @@ impl Config {
             b'1' => true,
             _ => kind != Kind::Device, // nobody reads what goes to /dev/null
         }
+    }
+
+    /// Bytes of a frame that each of its lines takes; 0 = frames are written as they are.
+    pub(crate) fn line_room(&self, kind: Kind) -> usize {
+        match self.line_room {
+            _ if self.is_log => 0,
+            0 if kind == Kind::Terminal => ArmourHead::room(ARMOUR_NARROW),
+            0 | NO_LINES => 0,
+            room => room,
+        }
+    }
+
+    /// Whether the user wants lines, whatever the output is.
+    pub(crate) fn wants_lines(&self) -> bool {
+        self.line_room > NO_LINES && !self.is_log
     }
 
     /// The settings as text.
@@ -152,6 +173,14 @@ impl Config {
             self.sums = value == b"1";
         } else if key == b"PACK" {
             self.packs = value.first().copied().unwrap_or(0);
+        } else if key == b"ARMOUR" {
+            self.line_room = match number(value) {
+                None => 0,
+                Some(0) => NO_LINES,
+                Some(columns) => {
+                    ArmourHead::room((columns as usize).clamp(ARMOUR_NARROW, ARMOUR_WIDE))
+                }
+            };
         } else if key == b"WAIT" {
             if let Some(seconds) = number(value) {
                 self.wait_milliseconds = u64::from(seconds).saturating_mul(1000);
@@ -299,6 +328,30 @@ mod tests {
         ]);
         assert_eq!(config.options(), b"HEAPWIRE_WAIT=3 HEAPWIRE_ON_FULL=drop");
         assert!(config.drops && config.wait_milliseconds == 3000 && !config.sums);
+    }
+
+    #[test]
+    fn lines_are_as_wide_as_the_user_says_within_limits() {
+        let room = |entries: &[&[u8]]| {
+            let config = taken(entries);
+            let kinds = [Kind::Terminal, Kind::Socket];
+            (
+                kinds.map(|kind| config.line_room(kind)),
+                config.wants_lines(),
+            )
+        };
+        assert_eq!(room(&[]), ([47, 0], false));
+        assert_eq!(room(&[b"HEAPWIRE_ARMOUR=0"]), ([0, 0], false));
+        assert_eq!(room(&[b"HEAPWIRE_ARMOUR="]), ([47, 0], false));
+        for (value, expected) in [
+            (&b"1"[..], 47),
+            (b"100", 65),
+            (b"252", 179),
+            (b"4294967295", 179),
+        ] {
+            let entry = [b"HEAPWIRE_ARMOUR=", value].concat();
+            assert_eq!(room(&[&entry]), ([expected; 2], true));
+        }
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl Page<'_> {
         let pieces = [lines, nothing, nothing, nothing];
         let is_there = OUTPUT.check().or_else(|| OUTPUT.recover(self.image));
         let stream = &self.image.stream;
-        if is_there.is_some() && stream.write(&pieces, OUTPUT.kind(), &turn) {
+        if is_there.is_some() && stream.write(self.image, &pieces, 0, OUTPUT.kind(), &turn) {
             log.lost.fetch_sub(told, Relaxed);
         }
         let is_ours = !turn.is_over();

@@ -15,8 +15,8 @@ use crate::turn::Turn;
 use crate::{flush, path};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
-    Crc32, FRAME_MAGIC, FrameKind, Header, Op, PACKED_RECORD, PACKED_START, PIPE_FRAME, Record,
-    SumKind, TRAILER_SIZE, trailer,
+    ARMOUR_MARK, Crc32, FRAME_MAGIC, FrameKind, Header, Op, PACKED_RECORD, PACKED_START,
+    PIPE_FRAME, Record, SumKind, TRAILER_SIZE, trailer,
 };
 
 /// What the descriptor is, which decides how it is written to.
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Shared = 2,
     /// A pipe or FIFO.
     Pipe = 3,
-    /// A terminal.
+    /// A terminal, or what gets lines as one does.
     Terminal = 4,
     /// A socket.
     Socket = 5,
@@ -101,7 +101,15 @@ impl Output {
             self.close();
             return false;
         };
-        self.keep(fd, kind);
+        let is_socket = kind == Kind::Socket; // which has a call of its own
+        self.keep(
+            fd,
+            if config.wants_lines() && !is_socket {
+                Kind::Terminal
+            } else {
+                kind
+            },
+        );
         true
     }
 
@@ -246,15 +254,18 @@ fn open_writing(path: &[u8], flags: i32) -> Result<i32, Errno> {
     }
 }
 
-/// Whether the file begins as a trace does, or a log where one is written. One that we may not read does not.
+/// Whether the file begins as what is written does: a trace, as it is or in lines, or a log. One that we may not read does not.
 fn is_continued(fd: i32) -> bool {
-    let mut magic = [0; FRAME_MAGIC.len()];
-    let expected = if CONFIG.get().is_log {
-        *b"= Start\n"
+    let mut start = [0; FRAME_MAGIC.len()];
+    let config = CONFIG.get();
+    let expected = if config.is_log {
+        b"= Start\n"
+    } else if config.wants_lines() {
+        &ARMOUR_MARK[..]
     } else {
-        FRAME_MAGIC
+        &FRAME_MAGIC
     };
-    sys::read_start(fd, &mut magic) == Ok(magic.len()) && magic == expected
+    sys::read_start(fd, &mut start) == Ok(start.len()) && start.starts_with(expected)
 }
 
 /// Moves a descriptor to a number that the program is not likely to look at.
@@ -315,12 +326,23 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
         first,
         ..header(image, lane, span, &payload, kind)
     };
-    let end = trailer(header.frame);
+    let number = header.frame;
+    let end = trailer(number);
     let header = header.encode();
     let [one, other] = payload.pieces;
     let frame = [piece(&header), one, other, piece(&end)];
     let is_written = match kind {
-        Kind::Terminal | Kind::Socket => image.stream.write(&frame, kind, turn),
+        Kind::Terminal | Kind::Socket => {
+            let is_written = image.stream.write(image, &frame, number, kind, turn);
+            if !is_written && !turn.is_over() {
+                // Missing numbers are for frames that are lost on the way; in a race this one stays missing.
+                let next = number.wrapping_add(1);
+                let _ = image
+                    .frames
+                    .compare_exchange(next, number, Relaxed, Relaxed);
+            }
+            is_written
+        }
         Kind::Pipe => write_pipe(image, &frame, turn),
         _ => write_file(&frame),
     };

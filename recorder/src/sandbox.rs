@@ -57,7 +57,7 @@ const USED: [Call; 8] = [
     call(libc::SYS_openat, [libc::AT_FDCWD, ANY, ANY]),
     call(libc::SYS_prctl, [libc::PR_GET_NAME, ANY, ANY]),
     call(libc::SYS_readlinkat, [libc::AT_FDCWD, ANY, ANY]),
-    call(libc::SYS_sendmsg, [OUT, ANY, ANY]),
+    call(libc::SYS_sendto, [OUT, ANY, ANY]),
     call(libc::SYS_writev, [ANY, ANY, PIECES]),
 ];
 

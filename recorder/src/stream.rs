@@ -1,19 +1,26 @@
-//! Where a write may be cut, be it a frame on a terminal or a socket or lines of a log: what is left of it goes first.
+//! Where a write may be cut, be it a frame on a terminal or a socket or lines of a log: what is left of it goes first. A frame for a
+//! terminal goes line by line, as pieces in armour.
 
+use crate::config::CONFIG;
 use crate::image::Image;
 use crate::output::{self, Kind, OUTPUT, Patience, piece, total};
 use crate::sync::Relaxed;
 use crate::sys::{self, Errno};
 use crate::turn::{Gate, Turn};
 use core::cell::UnsafeCell;
+use core::ptr;
 use core::sync::atomic::AtomicU32;
-use heapwire_format::PIPE_FRAME;
+use heapwire_format::{ARMOUR_WIDE, ArmourHead, PIPE_FRAME};
 
 /// The one frame that is on its way. All zero is valid: nothing is.
 pub(crate) struct Stream {
     pub(crate) gate: Gate,
     /// Bytes of `rest` that are still to be written, at its end.
     left: AtomicU32,
+    /// Bytes that were written of the line which carries the first of these.
+    sent: AtomicU32,
+    /// Number of the frame.
+    number: AtomicU32,
     rest: UnsafeCell<[u8; PIPE_FRAME]>,
 }
 
@@ -21,39 +28,68 @@ pub(crate) struct Stream {
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// Writes a frame, after the rest of the one before. `false` if it was not written whole.
-    pub(crate) fn write(&self, frame: &[libc::iovec; 4], kind: Kind, turn: &Turn<'_>) -> bool {
-        let Some(image) = crate::image::current() else {
-            return false;
-        };
+    /// Writes the frame of this number, or lines of a log, after the rest of what came before. `false` if nothing was written; the rest of
+    /// what is begun is kept and counts as written.
+    pub(crate) fn write(
+        &self,
+        image: &Image,
+        frame: &[libc::iovec; 4],
+        number: u32,
+        kind: Kind,
+        turn: &Turn<'_>,
+    ) -> bool {
         let me = sys::gettid();
         if !self.gate.enter(image, me) {
             return false;
         }
-        let written = self.finish_rest(image, kind, turn) && self.begin(image, frame, kind, turn);
+        let mut is_written = false;
+        if self.finish_rest(image, kind, turn) {
+            let length = self.keep(frame, number);
+            is_written = self.finish_rest(image, kind, turn) || self.is_begun(length);
+            if !is_written && !turn.is_over() {
+                self.left.store(0, Relaxed);
+            }
+        }
         if !turn.is_over() {
             self.gate.leave(me);
         }
-        written
+        is_written
     }
 
+    /// Whether something was written of what was kept, which has this length.
+    fn is_begun(&self, length: u32) -> bool {
+        self.left.load(Relaxed) != length || self.sent.load(Relaxed) != 0
+    }
+
+    /// Writes what is left of a frame: all at once, or a line at a time.
     fn finish_rest(&self, image: &Image, kind: Kind, turn: &Turn<'_>) -> bool {
+        let room = CONFIG.get().line_room(kind);
         let mut patience = Patience::new();
+        let mut line = [0; ARMOUR_WIDE + 1];
         loop {
-            let left = self.left.load(Relaxed) as usize;
+            let left = self.left.load(Relaxed);
             if left == 0 {
                 return true;
             }
             // SAFETY: we hold the lock.
             let rest = unsafe { &*self.rest.get() };
-            let start = rest.len().saturating_sub(left);
-            let bytes = rest.get(start..).unwrap_or_default();
-            let nothing = piece::<u8>(&[]);
-            let mut pieces = [piece(bytes), nothing, nothing, nothing];
-            match put(&mut pieces, kind) {
+            let start = rest.len().saturating_sub(left as usize);
+            let rest = rest.get(start..).unwrap_or_default();
+            let (piece, bytes) = match room {
+                0 => (rest, rest),
+                _ => self.line(image, rest, room, &mut line),
+            };
+            let sent = self.sent.load(Relaxed) as usize;
+            match put(bytes.get(sent..).unwrap_or_default(), kind) {
                 Ok(written) => {
-                    let left = left.saturating_sub(written);
-                    self.left.store(u32::try_from(left).unwrap_or(0), Relaxed);
+                    let sent = sent.wrapping_add(written);
+                    let is_whole = sent >= bytes.len();
+                    let left = rest
+                        .len()
+                        .saturating_sub(if is_whole { piece.len() } else { 0 });
+                    self.sent
+                        .store(if is_whole { 0 } else { short(sent) }, Relaxed);
+                    self.left.store(short(left), Relaxed);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if patience.wait(image, turn) => {}
@@ -63,52 +99,62 @@ impl Stream {
         }
     }
 
-    /// Writes a frame as far as it goes; the rest of a begun one is kept and counts as written.
-    fn begin(&self, image: &Image, frame: &[libc::iovec; 4], kind: Kind, turn: &Turn<'_>) -> bool {
-        let mut patience = Patience::new();
-        loop {
-            let mut pieces = *frame;
-            match put(&mut pieces, kind) {
-                Ok(written) => {
-                    self.keep_rest(frame, written);
-                    return self.finish_rest(image, kind, turn) || written != 0;
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if patience.wait(image, turn) => {}
-                Err(Errno::AGAIN) => return false,
-                Err(_) => return fail(image, kind),
-            }
-        }
+    /// The first piece of `rest` with room for so many bytes, and the line that carries it.
+    fn line<'l>(
+        &self,
+        image: &Image,
+        rest: &'l [u8],
+        room: usize,
+        line: &'l mut [u8; ARMOUR_WIDE + 1],
+    ) -> (&'l [u8], &'l [u8]) {
+        let piece = rest.get(..room).unwrap_or(rest);
+        let following = rest.len().saturating_sub(1).checked_div(room).unwrap_or(0);
+        let following = u8::try_from(following).unwrap_or(u8::MAX);
+        let head = ArmourHead::new(
+            image.tag.load(Relaxed),
+            self.number.load(Relaxed),
+            following,
+        );
+        let length = head.encode(piece, line);
+        (piece, line.get(..length).unwrap_or_default())
     }
 
-    fn keep_rest(&self, frame: &[libc::iovec; 4], written: usize) {
-        let left = total(frame).saturating_sub(written);
+    /// Keeps a frame, to be written from its beginning, and gives its length.
+    fn keep(&self, frame: &[libc::iovec; 4], number: u32) -> u32 {
+        let length = total(frame);
         // SAFETY: we hold the lock.
         let rest = unsafe { &mut *self.rest.get() };
-        let mut place = rest.len().saturating_sub(left);
-        let mut skip = written;
+        let mut place = rest.len().saturating_sub(length);
         for piece in frame {
-            let skipped = skip.min(piece.iov_len);
-            skip = skip.wrapping_sub(skipped);
-            let length = piece.iov_len.wrapping_sub(skipped);
-            let end = place.wrapping_add(length);
+            let end = place.wrapping_add(piece.iov_len);
             if let Some(to) = rest.get_mut(place..end) {
-                let from = piece.iov_base.cast::<u8>().wrapping_add(skipped);
-                // SAFETY: `from` points to `length` bytes of the frame, which do not change while the lane is locked, and
+                // SAFETY: the piece points to `iov_len` bytes of the frame, which do not change while the lane is locked, and
                 // `to` is our own buffer of the same length.
-                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), length) };
+                unsafe {
+                    ptr::copy_nonoverlapping(piece.iov_base.cast(), to.as_mut_ptr(), piece.iov_len);
+                };
             }
             place = end;
         }
-        self.left.store(u32::try_from(left).unwrap_or(0), Relaxed);
+        self.number.store(number, Relaxed);
+        self.sent.store(0, Relaxed);
+        let length = short(length);
+        self.left.store(length, Relaxed);
+        length
     }
 }
 
-fn put(pieces: &mut [libc::iovec], kind: Kind) -> Result<usize, Errno> {
-    match kind {
-        Kind::Socket => sys::send(OUTPUT.fd(), pieces),
-        _ => output::write(OUTPUT.fd(), pieces),
+/// A length within a frame.
+fn short(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(0)
+}
+
+fn put(bytes: &[u8], kind: Kind) -> Result<usize, Errno> {
+    if kind == Kind::Socket {
+        return sys::send(OUTPUT.fd(), bytes);
     }
+    let nothing = piece::<u8>(&[]);
+    output::write(OUTPUT.fd(), &[piece(bytes), nothing, nothing, nothing])
 }
 
 /// What cannot be written to may be given up, unless it is a file: a disk can have room again.

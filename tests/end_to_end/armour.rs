@@ -103,7 +103,7 @@ fn split_gives_the_text_and_the_trace_back() {
     let scratch = Scratch::new("split");
     let trace = trace();
     let (log, expected) = log(&trace, 76);
-    for by in [&b"\n"[..], b"\r\n", b"\r\r\n"] {
+    for by in [&b"\n"[..], b"\r\n", b"\r\r\n", b"\n\n"] {
         let path = scratch.write("session.log", with_line_feeds(&log, by));
         let (text, frames) = (scratch.join("text"), scratch.join("frames.hwt"));
         let both = [&text, &frames];

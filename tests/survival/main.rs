@@ -13,6 +13,7 @@ mod mtrace;
 mod outputs;
 mod packing;
 mod signals;
+mod terminals;
 mod threads;
 
 use heapwire_tests::build::compile;

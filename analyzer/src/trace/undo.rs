@@ -34,9 +34,14 @@ fn pair(translation: Translation) -> Option<fn(u8, u8) -> Option<u8>> {
 
 /// What `from` gave before it was translated.
 pub(super) fn undo(from: Bytes, translation: Translation) -> Bytes {
-    let Some(joined) = pair(translation) else {
-        return from;
-    };
+    match pair(translation) {
+        Some(pair) => joined(from, pair),
+        None => from,
+    }
+}
+
+/// What `from` gives, with one byte where `joined` knows one for two.
+pub(super) fn joined(from: Bytes, joined: fn(u8, u8) -> Option<u8>) -> Bytes {
     Box::new(Undo {
         from,
         joined,

@@ -2,7 +2,6 @@
 
 use super::time::time_of;
 use super::{Errno, Result, SignalSet, call, fd_arg, scalar};
-use core::ptr;
 
 /// A number of a type that differs between machines, and is never negative.
 fn unsigned(value: impl TryInto<u64>) -> u64 {
@@ -75,22 +74,18 @@ pub(crate) fn writev(fd: i32, pieces: &[libc::iovec]) -> Result<usize> {
     scalar(libc::SYS_writev, args)
 }
 
-/// Sends several pieces without waiting and without a signal; may be short.
-pub(crate) fn send(fd: i32, pieces: &mut [libc::iovec]) -> Result<usize> {
-    let message = libc::msghdr {
-        msg_name: ptr::null_mut(),
-        msg_namelen: 0,
-        msg_iov: pieces.as_mut_ptr(),
-        msg_iovlen: pieces.len(),
-        msg_control: ptr::null_mut(),
-        msg_controllen: 0,
-        msg_flags: 0,
-    };
+/// Sends without waiting and without a signal; may be short.
+pub(crate) fn send(fd: i32, bytes: &[u8]) -> Result<usize> {
     let flags = fd_arg(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-    scalar(
-        libc::SYS_sendmsg,
-        [fd_arg(fd), &raw const message as usize, flags, 0, 0, 0],
-    )
+    let args = [
+        fd_arg(fd),
+        bytes.as_ptr() as usize,
+        bytes.len(),
+        flags,
+        0,
+        0,
+    ];
+    scalar(libc::SYS_sendto, args)
 }
 
 pub(crate) fn fstat(fd: i32) -> Result<Status> {

@@ -59,7 +59,34 @@ impl Lines {
         match mark(bytes) {
             Mark::Whole(length) => self.marked(bytes, length, is_all),
             Mark::Begun if !is_all => Step::Undecided,
-            Mark::Begun | Mark::None => Step::Text(1),
+            Mark::Begun | Mark::None => self.parted(bytes, is_all),
+        }
+    }
+
+    /// Looks at `bytes`, which begin with a mark that text may part.
+    fn parted(&mut self, bytes: &[u8], is_all: bool) -> Step {
+        const MOST_TEXT: usize = 256;
+        let near = &bytes[..bytes.len().min(MOST_TEXT)];
+        let end_of_text = near
+            .windows(2)
+            .position(|pair| pair == [b'\n', ARMOUR_MARK[1]]);
+        let Some(at) = end_of_text else {
+            let may_come = bytes.len() < MOST_TEXT && !is_all;
+            return if may_come {
+                Step::Undecided
+            } else {
+                Step::Text(1)
+            };
+        };
+        let mut run = Run::new(bytes, at + 2);
+        match (run.advance(), run.line()) {
+            (true, Some(line)) => self.found(Line {
+                within: bytes[1..=at].to_vec(),
+                is_mended: true,
+                ..line
+            }),
+            (false, _) if run.wants_more() && !is_all => Step::Undecided,
+            _ => Step::Text(1),
         }
     }
 

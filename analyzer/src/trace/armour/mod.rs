@@ -7,11 +7,20 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+use super::undo;
 use arrived::Arrived;
 use assembly::{Assembly, Piece};
 use lines::{Line, Lines, Step};
+use run::{Mark, mark};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// `log` with one line feed for each two.
+pub(crate) fn halved(log: Bytes) -> Bytes {
+    undo::joined(log, |one, other| {
+        ((one, other) == (b'\n', b'\n')).then_some(b'\n')
+    })
+}
 
 /// Bytes that are looked at together.
 const STEP: usize = 1 << 16;
@@ -42,7 +51,8 @@ pub(super) fn is_in(bytes: &[u8], is_all: bool) -> bool {
     let mut rest = bytes;
     while !rest.is_empty() {
         match lines.step(rest, is_all) {
-            Step::Line(_) | Step::Undecided => return true,
+            Step::Line(_) => return true,
+            Step::Undecided => return !matches!(mark(rest), Mark::None),
             Step::Text(length) | Step::Damaged(length) => {
                 rest = rest.get(length..).unwrap_or_default();
             }
@@ -61,6 +71,8 @@ pub(crate) struct Parted {
     assembly: Assembly,
     found: Found,
     line_end: Option<Vec<u8>>,
+    /// Lines that end with a line feed after which something is known to come, and lines that another line feed comes after.
+    ended: (u64, u64),
     text: Vec<u8>,
     frames: Vec<u8>,
 }
@@ -75,6 +87,7 @@ impl Parted {
             assembly: Assembly::default(),
             found: Found::default(),
             line_end: None,
+            ended: (0, 0),
             text: Vec::new(),
             frames: Vec::new(),
         }
@@ -115,6 +128,12 @@ impl Parted {
         self.line_end.as_deref()
     }
 
+    /// Whether the way made two line feeds of each: CR LF, of which CR became another one.
+    pub(crate) fn has_doubled(&self) -> bool {
+        let (ended, doubled) = self.ended;
+        ended > 0 && ended == doubled
+    }
+
     fn part(&mut self) {
         let mut at = 0;
         while let Some(rest) = self.read.get(at..).filter(|rest| !rest.is_empty()) {
@@ -130,6 +149,12 @@ impl Parted {
                 }
                 Step::Line(line) => {
                     at += line.length;
+                    if line.end.as_deref() == Some(b"\n")
+                        && let Some(next) = rest.get(line.length)
+                    {
+                        self.ended.0 += 1;
+                        self.ended.1 += u64::from(*next == b'\n');
+                    }
                     self.add(line);
                 }
             }

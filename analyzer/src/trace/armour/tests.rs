@@ -163,7 +163,7 @@ fn text_in_the_midst_of_a_line_is_taken_out() {
         for text in [&of_kernel[..], b"\r\n[  1.5] a\r\n[  1.6] b\r\n"] {
             let all: Vec<_> = frames.iter().flat_map(|it| lines(it, columns)).collect();
             for (index, line) in all.iter().enumerate() {
-                for at in [2, 7, 30, line.len() / 2, line.len() - 2] {
+                for at in [1, 2, 7, 30, line.len() / 2, line.len() - 2] {
                     let mut log = all.clone();
                     let at = at.min(line.len() - 2);
                     log[index] = [&line[..at], text, &line[at..]].concat();

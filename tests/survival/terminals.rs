@@ -1,0 +1,205 @@
+//! Traces that go over terminals, telnet and serial lines, together with what the program says: the findings are those of a file.
+
+use super::{program, source, traced};
+use heapwire_tests::build::recorder;
+use heapwire_tests::run::{Run, command, is_installed, list, number, on, report};
+use heapwire_tests::scratch::Scratch;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Bytes of a block at each of two call sites; the latter's stand at every second round.
+const KEPT: [(u64, u64); 2] = [(4000, 20), (2000, 20)];
+
+struct Setup {
+    scratch: Scratch,
+    program: PathBuf,
+    library: PathBuf,
+    /// What a trace in a file shows, and what the program said.
+    expected: Value,
+    said: String,
+}
+
+impl Setup {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        let (program, library) = (program(&scratch, "talkative"), recorder(&scratch));
+        let trace = scratch.join("direct.hwt");
+        let run = Run::of(&mut traced(&program, &library, trace.to_str().unwrap()));
+        assert_eq!(run.status, 5, "{run:?}");
+        let report = report(&trace);
+        assert_eq!(report["trace"]["complete"], true);
+        let expected = findings(&report);
+        let kept: Vec<_> = list(&expected["leaks"])
+            .iter()
+            .map(|leak| (number(&leak["bytes"]), number(&leak["blocks"])))
+            .collect();
+        assert_eq!((kept, list(&expected["errors"]).len()), (KEPT.to_vec(), 1));
+        Self {
+            scratch,
+            program,
+            library,
+            expected,
+            said: run.stdout,
+        }
+    }
+
+    /// The log of a line between two terminals.
+    fn line(&self, device: &str, host: &str, line: &str, variables: &str) -> PathBuf {
+        let log = self.scratch.join("line.log");
+        let mut python = Command::new("python3");
+        python.arg(source("terminal.py")).arg(&log);
+        python
+            .args([device, host, line, "env"])
+            .args(variables.split_whitespace());
+        python
+            .arg(format!("LD_PRELOAD={}", self.library.display()))
+            .args(["HEAPWIRE_OUT=/proc/self/fd/1"])
+            .arg(&self.program);
+        let run = Run::of(&mut python);
+        assert_eq!(run.status, 5, "{run:?}");
+        log
+    }
+
+    /// Checks that nothing is missing in what `log` shows.
+    fn is_complete(&self, log: &Path, about: &str) {
+        let report = report(log);
+        assert_eq!(
+            report["trace"]["complete"], true,
+            "{about}: {}",
+            report["warnings"]
+        );
+        assert_eq!(findings(&report), self.expected, "{about}");
+    }
+
+    /// The text that `log` gives back.
+    fn text(&self, log: &Path) -> String {
+        let text = self.scratch.join("text");
+        let run = Run::of(command().arg("split").arg(log).arg("--text").arg(&text));
+        assert_eq!(run.status, 0, "{run:?}");
+        fs::read_to_string(text).unwrap()
+    }
+}
+
+/// What a report says of the only process, without addresses and times, which differ from run to run.
+fn findings(report: &Value) -> Value {
+    let [process] = list(&report["processes"]) else {
+        panic!("{report}");
+    };
+    let mut process = process.clone();
+    let rows = |rows: &Value| -> Vec<Value> {
+        let row = |row: &Value| {
+            let frame = &row["stack"][0];
+            serde_json::json!({
+                "bytes": row["bytes"], "blocks": row["blocks"], "allocations": row["allocations"],
+                "kind": row["kind"], "certain": row["certain"],
+                "function": frame["function"], "line": frame["line"],
+            })
+        };
+        list(rows).iter().map(row).collect()
+    };
+    serde_json::json!({
+        "totals": process["totals"].take(),
+        "end": process["end"].take(),
+        "leaks": rows(&process["leaks"]),
+        "errors": rows(&process["errors"]),
+    })
+}
+
+#[test]
+fn over_a_line_between_two_terminals() {
+    let setup = Setup::new("line");
+    let cases = [
+        ("", "raw", "clean", ""),
+        ("raw", "raw", "clean", ""),
+        ("", "", "clean", ""),
+        ("", "-icanon", "clean", "HEAPWIRE_ARMOUR=252"),
+        ("tabs", "istrip", "parity", ""),
+        ("onlcr", "raw -ixon", "text=700", ""),
+        ("raw", "raw", "text=700", "HEAPWIRE_ARMOUR=120"),
+        ("raw", "raw", "clean", "HEAPWIRE_PACK=0"),
+    ];
+    for (device, host, line, variables) in cases {
+        let about = format!("{device} | {host} | {line} | {variables}");
+        let log = setup.line(device, host, line, variables);
+        setup.is_complete(&log, &about);
+        if line == "clean" {
+            assert_eq!(setup.text(&log), setup.said, "{about}");
+        }
+    }
+}
+
+#[test]
+fn over_a_line_with_noise() {
+    let setup = Setup::new("noise");
+    let allocations = |totals: &Value| number(&totals["totals"]["allocations"]);
+    let records = |report: &Value| {
+        number(&report["trace"]["records"]) + number(&report["trace"]["lost_records"])
+    };
+    for (noise, columns) in [("noise=2000", 76), ("noise=500", 76), ("noise=2000", 252)] {
+        let variable = format!("HEAPWIRE_ARMOUR={columns}");
+        let all = records(&report(&setup.line("", "raw", "clean", &variable)));
+        let log = setup.line("", "raw", noise, &variable);
+        let run = on(&["report", "--format", "json"], &log);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        let found = findings(&report);
+        assert!(
+            allocations(&found) < allocations(&setup.expected),
+            "{noise}"
+        );
+        assert!(records(&report) <= all, "{noise}: no record is made up");
+        assert_eq!(number(&report["trace"]["lost_by_recorder"]), 0);
+        let errors = list(&found["errors"]).iter();
+        assert!(
+            errors
+                .filter(|error| error["certain"] == true)
+                .all(|error| error["kind"] == "double-free")
+        );
+        let kinds = list(&report["warnings"])
+            .iter()
+            .map(|warning| &warning["kind"]);
+        assert!(
+            kinds.clone().any(|kind| kind == "changed-lines"),
+            "{report}"
+        );
+        assert!(
+            kinds.clone().any(|kind| kind == "missing-frames"),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn over_telnet() {
+    if !["inetutils-telnet", "/usr/sbin/telnetd"]
+        .into_iter()
+        .all(is_installed)
+    {
+        return;
+    }
+    let setup = Setup::new("telnet");
+    let log = setup.scratch.join("telnet.log");
+    let line = |variables: &str| {
+        format!(
+            "{variables} LD_PRELOAD={} HEAPWIRE_OUT=/proc/self/fd/1 {}",
+            setup.library.display(),
+            setup.program.display()
+        )
+    };
+    for variables in ["", "HEAPWIRE_ARMOUR=252"] {
+        let mut session = Command::new("python3");
+        session
+            .arg(source("telnet.py"))
+            .arg(&log)
+            .arg(line(variables));
+        let run = Run::of(&mut session);
+        assert_eq!(run.status, 0, "{run:?}");
+        setup.is_complete(&log, variables);
+        let text = setup.text(&log);
+        assert!(
+            text.contains(&setup.said) && text.contains("status 5, over\n"),
+            "{text}"
+        );
+    }
+}
