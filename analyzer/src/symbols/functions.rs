@@ -198,7 +198,7 @@ impl<'data> Inlined<'data> {
     ) -> Result<Self, Error> {
         let mut call = Self {
             entry,
-            name: Named::read(unit, entry)?.name(unit, origins)?,
+            name: None,
             file: None,
             line: None,
             column: None,
@@ -209,7 +209,7 @@ impl<'data> Inlined<'data> {
             #[expect(clippy::cast_possible_truncation, reason = "nobody writes such lines")]
             Some(number as u32).filter(|number| *number > 0)
         };
-        for attribute in unit.entry(entry)?.attrs() {
+        let named = Named::read_with(unit, entry, |attribute| {
             match (attribute.name(), attribute.value()) {
                 (gimli::DW_AT_call_file, gimli::AttributeValue::FileIndex(file)) => {
                     call.file = Some(file).filter(|file| *file > 0 || unit.header.version() >= 5);
@@ -218,7 +218,8 @@ impl<'data> Inlined<'data> {
                 (gimli::DW_AT_call_column, _) => call.column = number(attribute),
                 _ => {}
             }
-        }
+        })?;
+        call.name = named.name(unit, origins)?;
         Ok(call)
     }
 }

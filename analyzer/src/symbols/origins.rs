@@ -1,7 +1,8 @@
 //! Names of functions, which often stand at other entries, of other units, or in another file.
 
 use super::reader::LimitedReader;
-use gimli::{AttributeValue, DebugInfoOffset, Dwarf, Error, Unit, UnitOffset, UnitRef};
+use gimli::{Attribute, AttributeValue, DebugInfoOffset, Dwarf, Error, Unit, UnitOffset, UnitRef};
+use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,6 +28,15 @@ impl<'data> Named<'data> {
         unit: UnitRef<'_, Reader<'data>>,
         offset: UnitOffset,
     ) -> Result<Self, Error> {
+        Self::read_with(unit, offset, |_| {})
+    }
+
+    /// That of the entry at `offset`, whose other attributes are given to `other`.
+    pub(super) fn read_with(
+        unit: UnitRef<'_, Reader<'data>>,
+        offset: UnitOffset,
+        mut other: impl FnMut(&Attribute<Reader<'data>>),
+    ) -> Result<Self, Error> {
         let mut named = Self::default();
         let mut entries = unit.entries_raw(Some(offset))?;
         let Some(abbreviation) = entries.read_abbreviation()? else {
@@ -42,7 +52,7 @@ impl<'data> Named<'data> {
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
                     named.origin = Some(attribute.value());
                 }
-                _ => {}
+                _ => other(&attribute),
             }
         }
         Ok(named)
@@ -50,6 +60,28 @@ impl<'data> Named<'data> {
 
     /// The name: for the linker, else in the source, else that of what the entry comes from.
     pub(super) fn name(
+        self,
+        unit: UnitRef<'_, Reader<'data>>,
+        origins: &Origins<'data>,
+    ) -> Result<Option<Reader<'data>>, Error> {
+        let own = self.linkage.or(self.plain);
+        let (None, Some(AttributeValue::UnitRef(origin)), Some(begin)) =
+            (own, self.origin, unit.header.debug_info_offset())
+        else {
+            return self.search(unit, origins);
+        };
+        // Many come from the same one.
+        let key = (begin, origin);
+        if let Some(name) = origins.names.borrow().get(&key) {
+            return Ok(*name);
+        }
+        let name = self.search(unit, origins)?;
+        origins.names.borrow_mut().insert(key, name);
+        Ok(name)
+    }
+
+    /// The name, by following entries as far as it takes.
+    fn search(
         mut self,
         unit: UnitRef<'_, Reader<'data>>,
         origins: &Origins<'data>,
@@ -80,11 +112,16 @@ enum Place<'data> {
     Supplementary(Rc<Unit<Reader<'data>>>),
 }
 
+/// A unit of the main file, and an entry in it.
+type EntryKey = (DebugInfoOffset, UnitOffset);
+
 /// Finds the entries that others refer to.
 pub(super) struct Origins<'data> {
     dwarf: Arc<Dwarf<Reader<'data>>>,
     main: Units<'data>,
     supplementary: Units<'data>,
+    /// Names of entries that others came from, by unit and place in it.
+    names: RefCell<FxHashMap<EntryKey, Option<Reader<'data>>>>,
 }
 
 impl<'data> Origins<'data> {
@@ -93,6 +130,7 @@ impl<'data> Origins<'data> {
             dwarf,
             main: Units::default(),
             supplementary: Units::default(),
+            names: RefCell::default(),
         }
     }
 

@@ -22,8 +22,20 @@ impl Ranges {
         let mut entries = unit.entries_raw(Some(offset))?;
         let abbreviation = entries.read_abbreviation()?;
         let attributes = abbreviation.map_or(&[][..], gimli::Abbreviation::attributes);
-        for specification in attributes {
-            ranges.add(unit, &entries.read_attribute(*specification)?)?;
+        let is_range = |name| {
+            matches!(
+                name,
+                gimli::DW_AT_low_pc | gimli::DW_AT_high_pc | gimli::DW_AT_ranges
+            )
+        };
+        // Nothing behind the last of them is read.
+        let last = attributes.iter().rposition(|it| is_range(it.name()));
+        for specification in attributes.get(..=last.unwrap_or(0)).unwrap_or_default() {
+            if is_range(specification.name()) {
+                ranges.add(unit, &entries.read_attribute(*specification)?)?;
+            } else {
+                entries.skip_attributes(std::slice::from_ref(specification))?;
+            }
         }
         Ok(ranges)
     }
