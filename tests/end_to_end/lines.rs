@@ -286,6 +286,72 @@ fn a_double_free_names_three_lines() {
     }
 }
 
+const INSIDE_IN_C: &str = "#include <stdlib.h>
+static void inside(void *block) {
+    free(block);
+}
+int main(void) {
+    char *volatile block = (char *)calloc(1, 200);
+    inside(block + 32);
+}
+";
+
+/// The same, with the calls in the same lines.
+const INSIDE_IN_RUST: &str =
+    "extern \"C\" { fn calloc(n: usize, size: usize) -> *mut u8; fn free(block: *mut u8); }
+fn inside(block: *mut u8) {
+    unsafe { free(block) };
+}
+fn main() {
+    let block = unsafe { calloc(1, 200) };
+    inside(std::hint::black_box(block).wrapping_add(32));
+}
+";
+
+/// A release of an address inside a block names its line, the block, and where that comes from, in every language.
+#[test]
+fn an_invalid_free_names_two_lines() {
+    for (file, text, compiler, names) in [
+        ("main.c", INSIDE_IN_C, "cc -g -w", ["main", "inside"]),
+        (
+            "main.cpp",
+            INSIDE_IN_C,
+            "c++ -g -w",
+            ["main", "inside(void*)"],
+        ),
+        (
+            "main.rs",
+            INSIDE_IN_RUST,
+            "rustc -g",
+            ["main::main", "main::inside"],
+        ),
+    ] {
+        let scratch = Scratch::new("lines");
+        scratch.write(file, text);
+        tool(scratch.path(), &format!("{compiler} -o prog {file}"));
+        let report = recorded(&scratch, 134); // glibc notices it
+        let process = &report["processes"][0];
+        let errors = list(&process["errors"]);
+        assert_eq!(errors.len(), 1, "{file}: {errors:#?}");
+        let error = &errors[0];
+        assert_eq!(
+            (&error["kind"], &error["certain"]),
+            (&"invalid-free".into(), &true.into())
+        );
+        assert_eq!(
+            error["inside"],
+            serde_json::json!({"offset": 32, "size": 200})
+        );
+        let places = [&error["allocation"]["stack"][0], &error["stack"][0]]
+            .map(|frame| (frame["function"].as_str().unwrap(), frame["line"].as_u64()));
+        let [main, inside] = names;
+        assert_eq!(places, [(main, Some(6)), (inside, Some(3))], "{file}");
+        let leaks = list(&process["leaks"]);
+        let is_it = |leak: &&Value| leak["bytes"] == 200 && leak["blocks"] == 1;
+        assert_eq!(leaks.iter().filter(is_it).count(), 1, "{leaks:#?}");
+    }
+}
+
 /// Destructors of static objects run after `main`: what they release was no leak. What stays is listed with the program's
 /// own blocks first, whatever the libraries of the system hold.
 #[test]

@@ -99,6 +99,13 @@ fn check(path: &str) {
         recording.run.stderr
     );
     assert_eq!(recording.run.stdout, plain.stdout);
+    // Such as what a libc says before it ends the process; the summary comes beside it.
+    assert!(
+        recording.run.stderr.contains(&plain.stderr),
+        "{} without {}",
+        recording.run.stderr,
+        plain.stderr
+    );
 
     let report = report(&recording.trace);
     let blocks = live_blocks(&recording.trace);
