@@ -63,6 +63,53 @@ const PLAIN: &str = "\
 = End
 ";
 
+/// Forms of all versions in one log, a block at an address that was live, a double and an invalid release, and a cut end.
+#[test]
+fn a_log_with_all_that_can_be_odd_is_read_for_what_it_says() {
+    let report = reported(
+        "= Start
+@ ./gw:(fill+0x16)[0x5555555551a6] + 0x5555555592a0 0x65
+@ /lib/libc.so.6:(__strdup+1a)[0x9e9aa] + 0x5555555592c0 0x66
+@ [0x401136] + 0x555555559400 0x67
+ [0x8048209] - 0x5555555592c0
+@ ./my gw:(odd [name]+0x4)[0x401200] + 0x555555559500 0x68
+@ ./gw:(drop+0x9)[0x5555555551c9] - 0x5555555592a0
+@ ./gw:(drop+0x9)[0x5555555551c9] - 0x5555555592a0
+@ ./gw:(drop+0x9)[0x5555555551d9] - 0x7777
+@ ./gw:(fill+0x16)[0x5555555551a6] + 0x555555559400 0x69
+what the program prints
+@ ./gw:(fill+0x16)[0x5555555551a6] + 0x555555559",
+    );
+    let session = only(&report);
+    assert_eq!(live(&report), [(2, 0x68 + 0x69)]);
+    let leaks = list(&session["leaks"]).iter();
+    let leaks = leaks.map(|leak| {
+        let frame = &leak["stack"][0];
+        let module = frame["module"].as_str().unwrap();
+        (number(&leak["bytes"]), module, frame["address"].as_str())
+    });
+    assert_eq!(
+        leaks.collect::<Vec<_>>(),
+        [
+            (0x69, "./gw", Some("0x5555555551a6")),
+            (0x68, "./my gw", Some("0x401200"))
+        ]
+    );
+    let errors = errors(session);
+    let errors = errors.iter().map(|(kind, line, _)| (*kind, *line));
+    assert_eq!(
+        errors.collect::<Vec<_>>(),
+        [("double-free", 8), ("invalid-free", 9)]
+    );
+    let warnings = [
+        "unseen-releases",
+        "foreign-lines",
+        "cut-line",
+        "end-unknown",
+    ];
+    assert_eq!(warnings.map(|kind| warned(&report, kind)), [1; 4]);
+}
+
 #[test]
 fn totals_follow_the_rules_of_traces() {
     let report = reported(PLAIN);

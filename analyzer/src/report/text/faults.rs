@@ -81,17 +81,20 @@ fn error(page: &mut Page<'_>, process: &Process, fault: &Fault, times: u64) {
         page.item("no block was handed out at this address");
     }
     if let Some(doubt) = fault.doubt {
-        page.remark(why(doubt, fault.kind));
+        page.remark(why(doubt, fault));
     }
     steps(page, process, &taken(page, fault));
 }
 
 /// What could explain a fault away.
-fn why(doubt: Doubt, kind: FaultKind) -> &'static str {
-    match (doubt, kind) {
+fn why(doubt: Doubt, fault: &Fault) -> &'static str {
+    match (doubt, fault.kind) {
         (Doubt::MissingRecords, _) => "records are missing that could explain this",
         (Doubt::NamelessCall, _) => {
             "a call without a name may be in an operator of the program, which would explain this"
+        }
+        (Doubt::UnseenAllocations, _) if fault.log_line.is_some() => {
+            "calls are missing, as an address was handed out twice, and they could explain this"
         }
         (Doubt::UnseenAllocations, FaultKind::InvalidFree) => {
             "the program went on: the block may have been handed out past the recorder"

@@ -425,10 +425,16 @@ fn an_uncertain_error_says_what_could_explain_it() {
     );
     doubtful.errors[0].doubt = Some(Doubt::UnseenAllocations);
     doubtful.errors[0].kind = FaultKind::InvalidFree;
-    let unseen = text(vec![doubtful], 100);
+    let unseen = text(vec![doubtful.clone()], 100);
     assert!(
         unseen.contains("may have been handed out past the recorder"),
         "{unseen}"
+    );
+    doubtful.errors[0].log_line = Some(7);
+    let in_log = text(vec![doubtful], 100);
+    assert!(
+        in_log.contains("calls are missing, as an address was handed out twice"),
+        "{in_log}"
     );
 }
 
