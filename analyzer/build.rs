@@ -40,8 +40,7 @@ const LEAKS: [&str; 13] = [
 
 /// What makes the library small and no slower: inlining is chosen by hand where it counts, no loop is worth being copied, functions
 /// that are the same are one. That functions start at multiples of 2 is enough for speed. Real functions are called from machine
-/// code that describes its frames to unwinders; in the rest of the library a frame pointer has to do. (The fat kind of linking
-/// would take a part of the core library in that has every function described.)
+/// code that describes its frames to unwinders; for the rest of the library a frame pointer has to do.
 const SMALL: [&str; 9] = [
     "-Cllvm-args=-inline-threshold=30",
     "-Cllvm-args=-align-all-functions=1",
@@ -145,7 +144,7 @@ fn build(out: &Path, target: &str) -> Result<PathBuf, Box<dyn Error>> {
         .env("CARGO_ENCODED_RUSTFLAGS", flags)
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
-        .env("CARGO_PROFILE_RELEASE_LTO", "thin")
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")

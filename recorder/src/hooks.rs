@@ -3,7 +3,7 @@
 //! The order of the two is the whole point. A release is recorded *before* the real call: once the block is free, another
 //! thread can be given the same address, and its allocation must have a higher number. An allocation is recorded *after*.
 
-use crate::arch::{entry, entry_malloc};
+use crate::arch::{entry, entry_malloc, then_free};
 use crate::function::Function;
 use crate::heap::{self, Call, NO_SIZE, Release};
 use crate::lane::{self, Lane, Quick};
@@ -62,7 +62,7 @@ pub(crate) unsafe fn call_one(address: usize, argument: usize) -> usize {
 ///
 /// As for [`call_one`].
 #[inline(always)]
-unsafe fn free_by(address: usize, block: usize) {
+pub(crate) unsafe fn free_by(address: usize, block: usize) {
     // SAFETY: the caller vouches for the function.
     let real: extern "C" fn(usize) = unsafe { core::mem::transmute(address) };
     real(block);
@@ -107,17 +107,14 @@ extern "C" fn free_hook(block: usize, pc: usize, sp: usize) {
     if block == 0 {
         return; // what the real function does with null is nothing
     }
-    let Some(real) = next::known(Function::Free) else {
-        return free_slowly(block, pc, sp);
-    };
-    let Some(lane) = lane::own() else {
+    let (Some(real), Some(lane)) = (next::known(Function::Free), lane::own()) else {
         return free_slowly(block, pc, sp);
     };
     match heap::released_quickly(lane, freed(block), Call { pc, sp }) {
         // SAFETY: the libc's `free`, or another that stands in for it; the block is our caller's to release.
         Quick::Done => unsafe { free_by(real, block) },
         Quick::NotBegun => free_slowly(block, pc, sp),
-        Quick::Begun { position, number } => finish_free(lane, block, pc, position, number),
+        Quick::Begun { position, number } => finish_free(block, lane, pc, position, number),
     }
 }
 
@@ -130,57 +127,64 @@ const fn freed(block: usize) -> Release {
     }
 }
 
+then_free!(free_slowly, free_recorded(pc: usize, sp: usize));
+then_free!(finish_free, free_finished(lane: &Lane, pc: usize, position: u32, number: u64));
+then_free!(cfree_hook, free_recorded(pc: usize, sp: usize));
+then_free!(free_sized_hook, free_sized_recorded(size: usize, pc: usize, sp: usize));
+then_free!(
+    free_aligned_sized_hook,
+    free_aligned_sized_recorded(alignment: usize, size: usize, pc: usize, sp: usize)
+);
+
+// Each gives the `free` that is left to be called; 0 = none.
+
 #[cold]
-#[inline(never)]
-extern "C" fn free_slowly(block: usize, pc: usize, sp: usize) {
-    release(freed(block), Call { pc, sp });
+extern "C" fn free_recorded(block: usize, pc: usize, sp: usize) -> usize {
+    release(freed(block), Call { pc, sp })
 }
 
 #[cold]
-#[inline(never)]
-extern "C" fn finish_free(lane: &Lane, block: usize, pc: usize, position: u32, number: u64) {
+extern "C" fn free_finished(
+    block: usize,
+    lane: &Lane,
+    pc: usize,
+    position: u32,
+    number: u64,
+) -> usize {
     heap::finish_release(lane, freed(block), pc, (position, number));
-    if let Some(real) = next::known(Function::Free) {
-        // SAFETY: as in `free_hook`.
-        unsafe { free_by(real, block) };
-    }
-}
-
-extern "C" fn cfree_hook(block: usize, pc: usize, sp: usize) {
-    release(freed(block), Call { pc, sp });
+    next::known(Function::Free).unwrap_or(0)
 }
 
 /// Libcs before C23 have no `free_sized`; `free` does the same.
-extern "C" fn free_sized_hook(block: usize, size: usize, pc: usize, sp: usize) {
+extern "C" fn free_sized_recorded(block: usize, size: usize, pc: usize, sp: usize) -> usize {
     let size = size as u64;
     let flags = Family::Malloc as u8;
     let released = Release { block, size, flags };
-    release(released, Call { pc, sp });
+    release(released, Call { pc, sp })
 }
 
-extern "C" fn free_aligned_sized_hook(
+extern "C" fn free_aligned_sized_recorded(
     block: usize,
     _alignment: usize,
     size: usize,
     pc: usize,
     sp: usize,
-) {
+) -> usize {
     let size = size as u64;
     let flags = Family::Aligned as u8;
     let released = Release { block, size, flags };
-    release(released, Call { pc, sp });
+    release(released, Call { pc, sp })
 }
 
-fn release(released: Release, at: Call) {
+fn release(released: Release, at: Call) -> usize {
     if released.block == 0 {
-        return;
+        return 0;
     }
     let (Some(real), can_record) = target(Function::Free) else {
-        return;
+        return 0;
     };
     if let Some(lane) = lane(can_record) {
         heap::released(lane, released, at);
     }
-    // SAFETY: as in `free_hook`.
-    unsafe { free_by(real, released.block) };
+    real
 }

@@ -555,7 +555,7 @@ fn a_stack_is_whole_from_inside_the_allocator() {
     let alone = found(allocator.to_str().unwrap());
     let ways: Vec<_> = alone.stdout.lines().collect();
     assert!(
-        ways.len() == 11 && ways.iter().all(|way| way.ends_with(" 1")),
+        ways.len() == 14 && ways.iter().all(|way| way.ends_with(" 1")),
         "{ways:?} {}",
         alone.stderr
     );

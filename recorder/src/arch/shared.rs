@@ -149,6 +149,20 @@ macro_rules! entry_malloc {
     };
 }
 
+/// A function that calls `$hook` with what it is given, a block first, and calls the `free` that this gives with the block.
+#[cfg(not(any(loom, test)))]
+macro_rules! then_free {
+    ($name:ident, $hook:ident($($argument:ident: $type:ty),*)) => {
+        extern "C" fn $name(block: usize, $($argument: $type),*) {
+            let real = $hook(block, $($argument),*);
+            if real != 0 {
+                // SAFETY: the libc's `free`, or another that stands in for it; the block is our caller's to release.
+                unsafe { $crate::hooks::free_by(real, block) };
+            }
+        }
+    };
+}
+
 /// Entry of a hook that does something before and after the real function: see `forward`.
 #[cfg(not(any(loom, test)))]
 macro_rules! entry_forward {
@@ -203,7 +217,7 @@ macro_rules! entry_variadic {
 }
 
 #[cfg(not(any(loom, test)))]
-pub(crate) use {entry, entry_forward, entry_malloc, entry_pass, entry_variadic};
+pub(crate) use {entry, entry_forward, entry_malloc, entry_pass, entry_variadic, then_free};
 
 /// Calls `forward::enter`, the real function that it names, and `forward::leave`.
 ///

@@ -24,6 +24,7 @@ static void *volatile block;
 TRY(malloc, block = malloc(40))
 TRY(realloc, block = realloc(block, 400))
 TRY(free, free(block))
+TRY(usual_free, for (int i = 0; i < 9; i++) free(malloc(40)))
 TRY(calloc, block = calloc(4, 40))
 TRY(reallocarray, block = reallocarray(block, 4, 400))
 TRY(new, block = operator new(50))
@@ -32,6 +33,8 @@ TRY(array, block = operator new[](60))
 TRY(array_delete, operator delete[](block))
 TRY(aligned, block = aligned_alloc(64, 128))
 TRY(strdup, block = strdup("text"))
+TRY(asprintf, char *text; if (asprintf(&text, "%d %f", 1, 2.0) > 0) block = text)
+TRY(posix_memalign, void *out; if (posix_memalign(&out, 64, 128) == 0) block = out)
 
 int main()
 {
@@ -42,6 +45,7 @@ int main()
     try_malloc();
     try_realloc();
     try_free();
+    try_usual_free();
     try_calloc();
     try_reallocarray();
     try_new();
@@ -50,5 +54,7 @@ int main()
     try_array_delete();
     try_aligned();
     try_strdup();
+    try_asprintf();
+    try_posix_memalign();
     return 0;
 }

@@ -72,15 +72,15 @@ macro_rules! entry_malloc {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                ".cfi_startproc",
+                "20:",
                 "mov rax, qword ptr [rip + {addresses} + {real}]",
                 "test rax, rax",
                 "je 2f",
                 "push rdi",
-                ".cfi_adjust_cfa_offset 8",
+                "21:",
                 "call rax",
                 "pop rsi",
-                ".cfi_adjust_cfa_offset -8",
+                "22:",
                 "mov rdi, rax",
                 "mov rdx, qword ptr [rsp]",
                 "mov rcx, rsp",
@@ -89,11 +89,34 @@ macro_rules! entry_malloc {
                 "mov rsi, qword ptr [rsp]",
                 "mov rdx, rsp",
                 "jmp {first}",
-                ".cfi_endproc",
+                "29:",
+                $crate::arch::described_by_size!(16),
                 addresses = sym $crate::next::ADDRESSES,
                 real = const size_of::<usize>() * $crate::function::Function::Malloc as usize,
                 done = sym $done,
                 first = sym $first,
+            )
+        }
+    };
+}
+
+/// A function that calls `$hook` with what it is given, a block first, and jumps to the `free` that this gives, with the block.
+///
+/// Nothing of ours is on the stack then: what `free` finds wrong it finds in the program's call.
+macro_rules! then_free {
+    ($name:ident, $hook:ident($($argument:ident: $type:ty),*)) => {
+        #[unsafe(naked)]
+        extern "C" fn $name(block: usize, $($argument: $type),*) {
+            core::arch::naked_asm!(
+                "push rdi",
+                "call {hook}",
+                "pop rdi",
+                "test rax, rax",
+                "je 2f",
+                "jmp rax",
+                "2:",
+                "ret",
+                hook = sym $hook,
             )
         }
     };
@@ -110,7 +133,7 @@ macro_rules! entry_allocate {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                ".cfi_startproc",
+                "20:",
                 "cmp dword ptr [rip + {when}], 0",
                 "je 2f",
                 "mov rax, qword ptr [rip + heapwire_lane@GOTTPOFF]",
@@ -119,20 +142,16 @@ macro_rules! entry_allocate {
                 "je 2f",
                 "cmp rsp, qword ptr [rax + {note}]",
                 "jb 2f",
-                "push rdi",
-                ".cfi_adjust_cfa_offset 8",
-                "push rsi",
-                ".cfi_adjust_cfa_offset 8",
-                "sub rsp, 8",
-                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 24",
+                "21:",
+                "mov qword ptr [rsp + 8], rsi",
+                "mov qword ptr [rsp], rdi",
                 $given,
                 "call qword ptr [rip + {addresses} + {real}]",
-                "add rsp, 8",
-                ".cfi_adjust_cfa_offset -8",
-                "pop rsi",
-                ".cfi_adjust_cfa_offset -8",
-                "pop rdi",
-                ".cfi_adjust_cfa_offset -8",
+                "mov rsi, qword ptr [rsp + 8]",
+                "mov rdi, qword ptr [rsp]",
+                "add rsp, 24",
+                "22:",
                 "test rax, rax",
                 "je 2f",
                 $size,
@@ -143,7 +162,8 @@ macro_rules! entry_allocate {
                 "2:",
                 "mov al, {index}",
                 "jmp {forward_entry}",
-                ".cfi_endproc",
+                "29:",
+                $crate::arch::described_by_size!(32),
                 when = sym $when,
                 note = const $crate::lane::Lane::NOTE_AT,
                 addresses = sym $crate::next::ADDRESSES,
@@ -243,8 +263,11 @@ macro_rules! entry_variadic {
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn variadic() {
     core::arch::naked_asm!(
+        "20:",
         "push rbp",
+        "21:",
         "mov rbp, rsp",
+        "22:",
         "sub rsp, 208",
         "mov qword ptr [rsp], rdi",
         "mov qword ptr [rsp + 8], rsi",
@@ -278,11 +301,15 @@ pub(crate) unsafe extern "C" fn variadic() {
         "lea r11, [rbp + 8]",
         "call {forward}",
         "leave",
+        "23:",
         "ret",
+        "29:",
+        super::described_by_pointer!(),
         forward = sym forward,
     )
 }
 
 pub(crate) use {
     entry, entry_allocate, entry_forward, entry_malloc, entry_pass, entry_release, entry_variadic,
+    then_free,
 };

@@ -8,12 +8,11 @@
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn forward() {
     core::arch::naked_asm!(
-        ".cfi_startproc",
+        "20:",
         "push rbp",
-        ".cfi_def_cfa_offset 16",
-        ".cfi_offset rbp, -16",
+        "21:",
         "mov rbp, rsp",
-        ".cfi_def_cfa_register rbp",
+        "22:",
         "sub rsp, 88",
         "push r11",
         "push r10",
@@ -41,9 +40,10 @@ pub(crate) unsafe extern "C" fn forward() {
         "mov rsi, rax",
         "call {leave}",
         "leave",
-        ".cfi_def_cfa rsp, 8",
+        "23:",
         "ret",
-        ".cfi_endproc",
+        "29:",
+        super::described_by_pointer!(),
         enter = sym crate::forward::enter,
         leave = sym crate::forward::leave,
     )

@@ -5,12 +5,16 @@ mod entry;
 #[cfg(not(any(loom, test)))]
 mod forward;
 #[cfg(not(any(loom, test)))]
+mod frames;
+#[cfg(not(any(loom, test)))]
 mod memory;
 
 #[cfg(not(any(loom, test)))]
 pub(crate) use entry::*;
 #[cfg(not(any(loom, test)))]
 pub(crate) use forward::*;
+#[cfg(not(any(loom, test)))]
+pub(crate) use frames::*;
 
 #[cfg(not(loom))]
 use super::Machine;
