@@ -532,7 +532,7 @@ fn modules_are_listed() {
 /// A bundle has all that a report needs, by whatever rule it was found.
 #[test]
 fn a_bundle_needs_nothing_else() {
-    let cases: [(&str, &[&str]); 8] = [
+    let cases: [(&str, &[&str]); 9] = [
         ("-Wl,--build-id=none", &[]),
         (
             "-Wl,--build-id=none",
@@ -555,6 +555,13 @@ fn a_bundle_needs_nothing_else() {
         (
             "-gdwarf-4 -Wl,--build-id",
             &["cp prog twin", "dwz -m shared -M shared prog twin"],
+        ),
+        (
+            "-gdwarf-5 -Wl,--build-id",
+            &[
+                "cp prog twin",
+                "dwz --dwarf-5 -m shared -M shared prog twin",
+            ],
         ),
         (
             "-gdwarf-5 -Wl,--build-id",

@@ -2,7 +2,7 @@
 
 use super::file::{MappedFile, Unusable, has_debug_info};
 use super::search::{Candidate, Search};
-use super::{Module, Rule, TriedPlace, UsedFile};
+use super::{Module, Rule, TriedPlace, UsedFile, supplementary};
 use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
 
@@ -215,24 +215,22 @@ fn debug_link(module: &MappedFile) -> Option<(String, u32)> {
     is_plain.then(|| (name.to_owned(), sum))
 }
 
-/// Opens what the debug file shares with others (dwz).
+/// Opens what the debug file shares with others.
 fn find_supplementary(search: &Search, files: &mut Files) {
     let Some(debug) = files.with_debug_info() else {
         return;
     };
-    let elf = debug.elf();
-    let Ok(Some((name, id))) = elf.gnu_debugaltlink() else {
+    let Some(supplementary::Link { name, id }) = supplementary::link(&debug.elf()) else {
         return;
     };
-    let name = String::from_utf8_lossy(name);
     let note = format!(
         "{name}, which {} shares debug information with, was not found: names may be missing",
         debug.path().display()
     );
     let mut tried = Vec::new();
-    for path in search.supplementary_files(&name, id, debug.path()) {
+    for path in search.supplementary_files(&name, &id, debug.path()) {
         let why = match MappedFile::open(&path) {
-            Ok(file) if file.build_id().as_deref() == Some(id) => {
+            Ok(file) if supplementary::id(&file).as_ref() == Some(&id) => {
                 files.note_use(&file, Rule::AltLink);
                 files.supplementary = Some(file);
                 return;

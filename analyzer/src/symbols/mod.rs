@@ -26,6 +26,7 @@ mod ranges;
 mod reader;
 mod search;
 mod sections;
+mod supplementary;
 mod sysroot;
 mod table;
 

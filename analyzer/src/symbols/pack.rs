@@ -1,7 +1,7 @@
 //! Where to put the files of a module so that the same rules find them again, on any machine.
 
 use super::file::{MappedFile, has_debug_info};
-use super::{Module, Rule, UsedFile, build_id_place, path, split_unit_place};
+use super::{Module, Rule, UsedFile, build_id_place, path, split_unit_place, supplementary};
 use std::path::{Path, PathBuf};
 
 /// The folder for modules by their paths, to be a sysroot.
@@ -47,8 +47,11 @@ fn place(module: &Module, file: &MappedFile, rule: Rule) -> Option<PathBuf> {
     let path = module.path.as_deref().map(path::normalised);
     let path = path.as_deref().map(|path| path.trim_start_matches('/'));
     let by_id = |suffix| {
-        let place = build_id_place(&file.build_id()?, suffix)?;
-        Some(Path::new(DEBUG).join(place))
+        let id = match rule {
+            Rule::AltLink => supplementary::id(file),
+            _ => file.build_id(),
+        };
+        Some(Path::new(DEBUG).join(build_id_place(&id?, suffix)?))
     };
     if rule != Rule::AltLink && (rule == Rule::Path || !has_debug_info(&file.elf())) {
         return path.map_or_else(|| by_id(""), |path| Some(Path::new(ROOT).join(path)));

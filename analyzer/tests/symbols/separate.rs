@@ -329,7 +329,11 @@ fn shared_debug_information_of_cpp() {
         assert!(addresses.len() > 500, "{}", addresses.len());
         let options = Options::default();
         let plain = look_up(&program, None, &addresses, &options);
-        for with in ["", "-m shared -M shared"] {
+        let mut ways = vec!["", "-m shared -M shared"];
+        if flags.contains("-gdwarf-5") {
+            ways.push("--dwarf-5 -m shared -M shared"); // in the way of the standard
+        }
+        for with in ways {
             let folder = built.join("dwz");
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir(&folder).unwrap();
