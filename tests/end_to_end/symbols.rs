@@ -529,51 +529,53 @@ fn modules_are_listed() {
     assert_eq!(listed(&trace)["found"], "missing");
 }
 
+/// Programs with debug information in every kind of place: the compiler's flags, and what is done to the program then.
+const PLACES: [(&str, &[&str]); 9] = [
+    ("-Wl,--build-id=none", &[]),
+    (
+        "-Wl,--build-id=none",
+        &[
+            "objcopy --only-keep-debug prog prog.dbg",
+            "strip -s prog",
+            "objcopy --add-gnu-debuglink=prog.dbg prog",
+        ],
+    ),
+    (
+        "-Wl,--build-id",
+        &["objcopy --only-keep-debug prog prog.debug", "strip -s prog"],
+    ),
+    ("-gsplit-dwarf -Wl,--build-id=none", &[]),
+    ("-gsplit-dwarf -gdwarf-4", &[]),
+    (
+        "-gsplit-dwarf",
+        &["llvm-dwp -e prog -o prog.dwp", "rm prog-main.dwo"],
+    ),
+    (
+        "-gdwarf-4 -Wl,--build-id",
+        &["cp prog twin", "dwz -m shared -M shared prog twin"],
+    ),
+    (
+        "-gdwarf-5 -Wl,--build-id",
+        &[
+            "cp prog twin",
+            "dwz --dwarf-5 -m shared -M shared prog twin",
+        ],
+    ),
+    (
+        "-gdwarf-5 -Wl,--build-id",
+        &[
+            "cp prog twin",
+            "dwz -m shared -M shared prog twin",
+            "objcopy --only-keep-debug prog prog.debug",
+            "strip -s prog",
+        ],
+    ),
+];
+
 /// A bundle has all that a report needs, by whatever rule it was found.
 #[test]
 fn a_bundle_needs_nothing_else() {
-    let cases: [(&str, &[&str]); 9] = [
-        ("-Wl,--build-id=none", &[]),
-        (
-            "-Wl,--build-id=none",
-            &[
-                "objcopy --only-keep-debug prog prog.dbg",
-                "strip -s prog",
-                "objcopy --add-gnu-debuglink=prog.dbg prog",
-            ],
-        ),
-        (
-            "-Wl,--build-id",
-            &["objcopy --only-keep-debug prog prog.debug", "strip -s prog"],
-        ),
-        ("-gsplit-dwarf -Wl,--build-id=none", &[]),
-        ("-gsplit-dwarf -gdwarf-4", &[]),
-        (
-            "-gsplit-dwarf",
-            &["llvm-dwp -e prog -o prog.dwp", "rm prog-main.dwo"],
-        ),
-        (
-            "-gdwarf-4 -Wl,--build-id",
-            &["cp prog twin", "dwz -m shared -M shared prog twin"],
-        ),
-        (
-            "-gdwarf-5 -Wl,--build-id",
-            &[
-                "cp prog twin",
-                "dwz --dwarf-5 -m shared -M shared prog twin",
-            ],
-        ),
-        (
-            "-gdwarf-5 -Wl,--build-id",
-            &[
-                "cp prog twin",
-                "dwz -m shared -M shared prog twin",
-                "objcopy --only-keep-debug prog prog.debug",
-                "strip -s prog",
-            ],
-        ),
-    ];
-    for (flags, steps) in cases {
+    for (flags, steps) in PLACES {
         let made = Made::new(flags);
         for step in steps {
             made.run(step);
