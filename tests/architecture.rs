@@ -22,7 +22,9 @@ const DOORS: &[(&str, &[&str])] = &[
     ),
     ("nom", &["mtrace/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
+    ("rustix", &["verbs/recv/source.rs"]),
     ("ruzstd", &["trace/unpack.rs"]),
+    ("signal_hook", &["verbs/recv/mod.rs"]),
 ];
 
 /// Files of the recorder that may hold `unsafe`: all that touch memory, registers or the kernel.

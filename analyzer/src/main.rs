@@ -57,6 +57,10 @@ fn answer(cli: &Cli) -> u8 {
             let terminal = Terminal::of(&io::stderr(), cli);
             ran(verbs::run::record(record, &terminal, &mut io::stderr()))
         }
+        Command::Recv(asked) => {
+            let done = verbs::recv::recv(asked, &mut io::stdout(), &mut io::stderr());
+            done.unwrap_or_else(|stopped| failed(cli, stopped))
+        }
         _ => {
             let waiting = Waiting::begin();
             let result = answer_reading(cli, &waiting);
@@ -91,7 +95,7 @@ fn answer_reading(cli: &Cli, waiting: &Waiting) -> Result<u8, Stopped> {
         Command::Export(asked) => verbs::export::export(asked, &mut out, &mut say),
         Command::Mtrace(asked) => verbs::mtrace::mtrace(asked, &mut out, &mut say),
         // `from_arguments` made a report of it; the others do not read.
-        Command::Files(_) | Command::Run(_) | Command::Record(_) => Ok(USAGE),
+        Command::Files(_) | Command::Run(_) | Command::Record(_) | Command::Recv(_) => Ok(USAGE),
     }
 }
 

@@ -14,6 +14,11 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
     scaled(text, &UNITS, 1_000_000_000).ok_or_else(wrong)
 }
 
+/// Bytes: `4096`, `64K`, `1.5M`; no range.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    size(text).ok_or_else(|| "expected a size such as 64K or 1.5M".to_owned())
+}
+
 /// Bytes: `4096`, `64K`, `1.5M`.
 fn size(text: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 4] = [("B", 1), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];

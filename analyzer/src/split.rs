@@ -82,13 +82,13 @@ pub fn split(
     let (mut first, mut again) = Input::open_twice(path).map_err(SplitError::Trace)?;
     let mut parted = Parted::new(first.reader());
     while parted.advance().map_err(cannot_read)? {}
-    if parted.found().lines == 0 {
+    if parted.parting().found().lines == 0 {
         return Err(SplitError::NoLine {
             path: path.to_owned(),
         });
     }
-    let mut lines = LineEnds::new(parted.line_end());
-    let log = if parted.has_doubled() {
+    let mut lines = LineEnds::new(parted.parting().line_end());
+    let log = if parted.parting().has_doubled() {
         halved(again.reader())
     } else {
         again.reader()
@@ -96,17 +96,17 @@ pub fn split(
     let mut parted = Parted::new(log);
     let mut split = Split::default();
     while parted.advance().map_err(cannot_read)? {
-        lines.take(parted.text());
+        lines.take(parted.parting().text());
         split.text += lines.restored.len() as u64;
-        split.frames += parted.frames().len() as u64;
+        split.frames += parted.parting().frames().len() as u64;
         text.write_all(&lines.restored)?;
-        frames.write_all(parted.frames())?;
+        frames.write_all(parted.parting().frames())?;
     }
     split.text += lines.held.len() as u64;
     text.write_all(&lines.held)?;
     text.flush()?;
     frames.flush()?;
-    let found = parted.found();
+    let found = parted.parting().found();
     Ok(Split {
         lines: found.lines,
         repeated: found.repeated,

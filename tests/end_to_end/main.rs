@@ -21,6 +21,7 @@ mod packed;
 mod places;
 mod processes;
 mod progress;
+mod receive;
 mod samples;
 mod symbols;
 mod transfers;

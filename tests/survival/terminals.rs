@@ -1,7 +1,7 @@
 //! Traces that go over terminals, telnet and serial lines, together with what the program says: the findings are those of a file.
 
 use super::{program, source, traced};
-use heapwire_tests::build::recorder;
+use heapwire_tests::build::{heapwire, recorder};
 use heapwire_tests::run::{Run, command, is_installed, list, number, on, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
@@ -170,31 +170,32 @@ fn over_a_line_with_noise() {
     }
 }
 
+impl Setup {
+    /// Logs in by this client, runs the program, and gives what the client shows.
+    fn telnet(&self, client: &[&str], variables: &str) -> PathBuf {
+        let log = self.scratch.join("telnet.log");
+        let line = format!(
+            "{variables} LD_PRELOAD={} HEAPWIRE_OUT=/proc/self/fd/1 {}",
+            self.library.display(),
+            self.program.display()
+        );
+        let mut session = Command::new("python3");
+        session.arg(source("telnet.py")).arg(&log).arg(line);
+        let run = Run::of(session.args(client));
+        assert_eq!(run.status, 0, "{run:?}");
+        log
+    }
+}
+
 #[test]
 fn over_telnet() {
-    if !["inetutils-telnet", "/usr/sbin/telnetd"]
-        .into_iter()
-        .all(is_installed)
-    {
+    let needed = ["inetutils-telnet", "/usr/sbin/telnetd"];
+    if !needed.into_iter().all(is_installed) {
         return;
     }
     let setup = Setup::new("telnet");
-    let log = setup.scratch.join("telnet.log");
-    let line = |variables: &str| {
-        format!(
-            "{variables} LD_PRELOAD={} HEAPWIRE_OUT=/proc/self/fd/1 {}",
-            setup.library.display(),
-            setup.program.display()
-        )
-    };
     for variables in ["", "HEAPWIRE_ARMOUR=252"] {
-        let mut session = Command::new("python3");
-        session
-            .arg(source("telnet.py"))
-            .arg(&log)
-            .arg(line(variables));
-        let run = Run::of(&mut session);
-        assert_eq!(run.status, 0, "{run:?}");
+        let log = setup.telnet(&["inetutils-telnet", "127.0.0.1", "PORT"], variables);
         setup.is_complete(&log, variables);
         let text = setup.text(&log);
         assert!(
@@ -202,4 +203,17 @@ fn over_telnet() {
             "{text}"
         );
     }
+    let trace = setup.scratch.join("received.hwt");
+    let heapwire = heapwire().to_str().unwrap();
+    let client = [
+        heapwire,
+        "recv",
+        "telnet://127.0.0.1:PORT",
+        "-o",
+        trace.to_str().unwrap(),
+    ];
+    let log = setup.telnet(&client, "");
+    setup.is_complete(&trace, "received");
+    let text = fs::read_to_string(log).unwrap().replace("\r\n", "\n");
+    assert!(text.contains(&setup.said), "{text}");
 }

@@ -84,6 +84,25 @@ pub(crate) struct Split {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Recv {
+    /// tcp://HOST:PORT, listen://ADDRESS:PORT, telnet://HOST:PORT, serial:///dev/ttyUSB0?baud=115200, or - for standard input
+    #[arg(value_name = "SOURCE", value_parser = crate::verbs::recv::Source::parse)]
+    pub(crate) source: crate::verbs::recv::Source,
+    /// Where to write the trace; what is no trace is never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Go on with the trace that is in FILE
+    #[arg(long)]
+    pub(crate) append: bool,
+    /// Connect again when the line is cut, until Ctrl-C
+    #[arg(long)]
+    pub(crate) reconnect: bool,
+    /// Bytes of the trace at which to end
+    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = crate::quantity::bytes)]
+    pub(crate) max_size: u64,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Recorder {
     /// Where to write the library; - is standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]

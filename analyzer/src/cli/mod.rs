@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Record a program into a trace file
     Record(Record),
+    /// Take a trace as it comes from a device: over TCP, telnet, a serial line or standard input
+    Recv(Recv),
     /// Report leaks, wrong releases and the peak of traces
     Report(Report),
     /// Report, and exit with 1 on leaks or wrong releases: for CI
@@ -241,6 +243,9 @@ mod tests {
             "heapwire recorder",
             "heapwire recorder --list -o x",
             "heapwire split",
+            "heapwire recv tcp://device:4000",
+            "heapwire recv -o x device:4000",
+            "heapwire recv -o x serial:///dev/ttyUSB0?baud=fast",
             "heapwire split log",
             "heapwire a.hwt --nonsense",
         ] {

@@ -10,7 +10,7 @@ mod program;
 
 pub(crate) use doctor::diagnose;
 pub(crate) use library::{CARRIED, carried};
-pub(crate) use output::{Output, make_afresh};
+pub(crate) use output::{Output, go_on_with, make_afresh};
 pub(crate) use program::Looked;
 
 use crate::cli::{OnFull, Recording};

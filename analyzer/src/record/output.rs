@@ -139,11 +139,7 @@ fn start_afresh(path: &Path) -> Result<()> {
     if found.len() == 0 {
         return Ok(());
     }
-    let mut start = [0; FRAME_MAGIC.len()];
-    let is_trace = file
-        .read_exact(&mut start)
-        .is_ok_and(|()| start == FRAME_MAGIC || start.starts_with(LOG_MAGIC));
-    if !is_trace {
+    if !begins_as_trace(&mut file) {
         bail!("it is not empty and not a trace, so it is left as it is");
     }
     if fs::remove_file(path).is_err() {
@@ -153,6 +149,23 @@ fn start_afresh(path: &Path) -> Result<()> {
         .open(path)?
         .set_permissions(found.permissions())?;
     Ok(())
+}
+
+fn begins_as_trace(file: &mut File) -> bool {
+    let mut start = [0; FRAME_MAGIC.len()];
+    file.read_exact(&mut start)
+        .is_ok_and(|()| start == FRAME_MAGIC || start.starts_with(LOG_MAGIC))
+}
+
+/// Opens a file to go on with: a new or empty one, or one that begins as a trace does.
+pub(crate) fn go_on_with(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o666);
+    let mut file = options.open(path)?;
+    if file.metadata()?.len() > 0 && !begins_as_trace(&mut file) {
+        bail!("it is not empty and not a trace, so it is left as it is");
+    }
+    Ok(file)
 }
 
 fn new_file() -> OpenOptions {

@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What every frame begins with, as far as text-mode transfers leave it alone.
-const MARK: &[u8] = b"\x89HWT";
+pub(crate) const MARK: &[u8] = b"\x89HWT";
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 /// Longest frame that is read (SPEC.md 6.4).
-const LONGEST: u64 = 1 << 24;
+pub(crate) const LONGEST: u64 = 1 << 24;
 
 /// Bytes of an input that were read together.
 pub(crate) type Block = Arc<Vec<u8>>;

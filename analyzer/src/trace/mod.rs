@@ -25,7 +25,7 @@ mod undo;
 mod unpack;
 
 pub use error::{TraceError, Translation};
-pub(crate) use frames::Found;
+pub(crate) use frames::{Found, Frame, LONGEST, MARK};
 pub(crate) use judge::{Content, Judged};
 pub(crate) use source::{Head, Source};
 pub(crate) use stream::{Observed, Stream, holds_records};

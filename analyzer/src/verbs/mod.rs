@@ -6,6 +6,7 @@ pub(crate) mod files;
 pub(crate) mod modules;
 pub(crate) mod mtrace;
 pub(crate) mod reading;
+pub(crate) mod recv;
 pub(crate) mod run;
 pub(crate) mod split;
 pub(crate) mod waiting;

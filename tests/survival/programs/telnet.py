@@ -1,4 +1,5 @@
-"""A session with a real telnet daemon on this machine: telnet.py LOG COMMAND logs what the client shows."""
+"""A session with a real telnet daemon on this machine: telnet.py LOG COMMAND CLIENT... logs what the client shows; it gets the daemon's
+port in place of PORT."""
 import os, select, socket, subprocess, sys, time
 
 log, command = sys.argv[1:3]
@@ -8,7 +9,7 @@ listener.bind(("127.0.0.1", 0))
 listener.listen(1)
 port = str(listener.getsockname()[1])
 client = subprocess.Popen(
-    ["inetutils-telnet", "127.0.0.1", port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    [word.replace("PORT", port) for word in sys.argv[3:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
 )
 connection, _ = listener.accept()
 daemon = subprocess.Popen(

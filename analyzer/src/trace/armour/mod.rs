@@ -61,12 +61,10 @@ pub(super) fn is_in(bytes: &[u8], is_all: bool) -> bool {
     false
 }
 
-/// A log, parted into frames and text as it is read.
-pub(crate) struct Parted {
-    from: Bytes,
-    /// Bytes that were read and not yet told what they are.
-    read: Vec<u8>,
-    has_ended: bool,
+/// Parts what comes over a terminal into frames and text.
+pub(crate) struct Parting {
+    /// Bytes that came and are not yet told what they are.
+    held: Vec<u8>,
     lines: Lines,
     assembly: Assembly,
     found: Found,
@@ -77,12 +75,10 @@ pub(crate) struct Parted {
     frames: Vec<u8>,
 }
 
-impl Parted {
-    pub(crate) fn new(from: Bytes) -> Self {
+impl Parting {
+    pub(crate) fn new() -> Self {
         Self {
-            from,
-            read: Vec::new(),
-            has_ended: false,
+            held: Vec::new(),
             lines: Lines::new(),
             assembly: Assembly::default(),
             found: Found::default(),
@@ -93,19 +89,12 @@ impl Parted {
         }
     }
 
-    /// Goes on to the next part. `false`: there is no more.
-    pub(crate) fn advance(&mut self) -> io::Result<bool> {
+    /// Takes bytes that come next; `is_all`: no more will. What they are is there until it takes others.
+    pub(crate) fn take(&mut self, bytes: &[u8], is_all: bool) {
         self.text.clear();
         self.frames.clear();
-        if self.has_ended {
-            return Ok(false);
-        }
-        let before = self.read.len();
-        let mut part = self.from.by_ref().take(STEP as u64);
-        part.read_to_end(&mut self.read)?;
-        self.has_ended = self.read.len() - before < STEP;
-        self.part();
-        Ok(true)
+        self.held.extend(bytes);
+        self.part(is_all);
     }
 
     /// The text of the part.
@@ -134,10 +123,10 @@ impl Parted {
         ended > 0 && ended == doubled
     }
 
-    fn part(&mut self) {
+    fn part(&mut self, is_all: bool) {
         let mut at = 0;
-        while let Some(rest) = self.read.get(at..).filter(|rest| !rest.is_empty()) {
-            match self.lines.step(rest, self.has_ended) {
+        while let Some(rest) = self.held.get(at..).filter(|rest| !rest.is_empty()) {
+            match self.lines.step(rest, is_all) {
                 Step::Undecided => break,
                 Step::Text(length) => {
                     self.text.extend(rest.iter().take(length));
@@ -159,8 +148,8 @@ impl Parted {
                 }
             }
         }
-        self.read.drain(..at);
-        if self.has_ended {
+        self.held.drain(..at);
+        if is_all {
             self.assembly.finish(&mut self.frames);
         }
         self.found.text += self.text.len() as u64;
@@ -179,6 +168,41 @@ impl Parted {
     }
 }
 
+/// A log, parted as it is read.
+pub(crate) struct Parted {
+    from: Bytes,
+    has_ended: bool,
+    parting: Parting,
+}
+
+impl Parted {
+    pub(crate) fn new(from: Bytes) -> Self {
+        Self {
+            from,
+            has_ended: false,
+            parting: Parting::new(),
+        }
+    }
+
+    /// Goes on to the next part. `false`: there is no more.
+    pub(crate) fn advance(&mut self) -> io::Result<bool> {
+        let mut bytes = Vec::new();
+        if !self.has_ended {
+            let mut part = self.from.by_ref().take(STEP as u64);
+            part.read_to_end(&mut bytes)?;
+        }
+        let goes_on = !self.has_ended;
+        self.has_ended |= bytes.len() < STEP;
+        self.parting.take(&bytes, self.has_ended);
+        Ok(goes_on)
+    }
+
+    /// What the last part is, and all that was found so far.
+    pub(crate) fn parting(&self) -> &Parting {
+        &self.parting
+    }
+}
+
 /// The frames that came as lines in a log.
 pub(super) struct Frames {
     parted: Parted,
@@ -192,7 +216,7 @@ impl Frames {
     /// `skipped` bytes of text came before.
     pub(super) fn new(from: Bytes, skipped: u64, shared: Arc<Mutex<Found>>) -> Self {
         let mut parted = Parted::new(from);
-        parted.found.text = skipped;
+        parted.parting.found.text = skipped;
         Self {
             parted,
             given: 0,
@@ -203,14 +227,14 @@ impl Frames {
 
 impl Read for Frames {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.parted.frames.len() {
+        while self.given == self.parted.parting.frames.len() {
             self.given = 0;
             if !self.parted.advance()? {
                 return Ok(0);
             }
-            lock(&self.shared).clone_from(&self.parted.found);
+            lock(&self.shared).clone_from(&self.parted.parting.found);
         }
-        let given = (&self.parted.frames[self.given..]).read(to)?;
+        let given = (&self.parted.parting.frames[self.given..]).read(to)?;
         self.given += given;
         Ok(given)
     }

@@ -1,6 +1,6 @@
 //! Logs of terminals as the many ways between a device and a file make them.
 
-use super::Parted;
+use super::{Parted, Parting};
 use heapwire_format::{ARMOUR_WIDE, ArmourHead, FRAME_MAGIC, FrameKind, Header, trailer};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -42,23 +42,23 @@ fn lines(frame: &[u8], columns: usize) -> Vec<Vec<u8>> {
 }
 
 /// All of a log: its text, its frames, and what was found.
-fn parted(log: &[u8]) -> (Vec<u8>, Vec<u8>, Parted) {
+fn parted(log: &[u8]) -> (Vec<u8>, Vec<u8>, Parting) {
     let mut parted = Parted::new(Box::new(Cursor::new(log.to_vec())));
     let (mut text, mut frames) = (Vec::new(), Vec::new());
     while parted.advance().unwrap() {
-        text.extend(parted.text());
-        frames.extend(parted.frames());
+        text.extend(parted.parting().text());
+        frames.extend(parted.parting().frames());
     }
-    (text, frames, parted)
+    (text, frames, parted.parting)
 }
 
 /// Checks that `changed` leaves every frame and the text as they are.
-fn survives(columns: usize, changed: impl Fn(&[u8]) -> Vec<u8>) -> Parted {
+fn survives(columns: usize, changed: impl Fn(&[u8]) -> Vec<u8>) -> Parting {
     survives_with(columns, b"", changed)
 }
 
 /// The same, where `left` of what was put in is left in the text.
-fn survives_with(columns: usize, left: &[u8], changed: impl Fn(&[u8]) -> Vec<u8>) -> Parted {
+fn survives_with(columns: usize, left: &[u8], changed: impl Fn(&[u8]) -> Vec<u8>) -> Parting {
     let frames = frames(9);
     let mut log = b"Script started\n".to_vec();
     let mut text = log.clone();
@@ -133,7 +133,7 @@ fn frames_survive_what_terminals_do() {
 }
 
 /// Text, whether all frames were found, and the rest, after a change that text does not survive.
-fn parted_of(columns: usize, changed: impl Fn(&[u8]) -> Vec<u8>) -> (Vec<u8>, bool, Parted) {
+fn parted_of(columns: usize, changed: impl Fn(&[u8]) -> Vec<u8>) -> (Vec<u8>, bool, Parting) {
     let frames = frames(9);
     let log: Vec<u8> = frames
         .iter()

@@ -1,0 +1,194 @@
+//! `heapwire recv`: takes a trace as it comes over a line, and says how it goes.
+//!
+//! What is no frame goes to standard output, and standard input goes to the other end: so one can log in and start the program.
+
+mod line;
+mod source;
+mod telnet;
+
+use super::reading::{NOTHING, Stopped};
+use crate::cli::Recv;
+use crate::record;
+use anyhow::{Context, anyhow};
+use heapwire::report::format::{bytes, count};
+use heapwire::{Received, Receiver};
+use line::Event;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+pub(crate) use source::Source;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at whether to stop, and between two lines on how it goes.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Gives the exit status.
+pub(crate) fn recv(asked: &Recv, out: &mut dyn Write, say: &mut dyn Write) -> Result<u8, Stopped> {
+    let should_stop = should_stop().context("cannot handle signals");
+    let should_stop = should_stop.map_err(Stopped::Other)?;
+    let name = asked.output.display();
+    let file = output(asked).with_context(|| format!("cannot write the trace to {name}"));
+    let mut session = Session {
+        file: file.map_err(Stopped::Other)?,
+        room: asked.max_size,
+        receiver: Receiver::new(),
+        shown: Shown::new(),
+    };
+    let end = session.run(asked, &should_stop, out, say);
+    session.shown.clear(say)?;
+    let end = end?;
+    let received = session.receiver.received();
+    writeln!(
+        say,
+        "heapwire: {end}; {}, {} in {name}",
+        summary(&received),
+        bytes(received.bytes)
+    )?;
+    Ok(if received.frames > 0 { 0 } else { NOTHING })
+}
+
+/// A flag that Ctrl-C and the like raise; a second Ctrl-C ends at once.
+fn should_stop() -> io::Result<Arc<AtomicBool>> {
+    const INTERRUPTED: i32 = 130;
+    let should_stop = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(&should_stop))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&should_stop))?;
+    }
+    Ok(should_stop)
+}
+
+fn output(asked: &Recv) -> anyhow::Result<File> {
+    if asked.append {
+        return record::go_on_with(&asked.output);
+    }
+    record::make_afresh(&asked.output)?;
+    Ok(OpenOptions::new().append(true).open(&asked.output)?)
+}
+
+struct Session {
+    file: File,
+    /// Bytes that may still be written to it.
+    room: u64,
+    receiver: Receiver,
+    shown: Shown,
+}
+
+impl Session {
+    /// Receives until there is a reason to end, and gives that.
+    fn run(
+        &mut self,
+        asked: &Recv,
+        should_stop: &AtomicBool,
+        out: &mut dyn Write,
+        say: &mut dyn Write,
+    ) -> Result<&'static str, Stopped> {
+        let events = line::open(asked.source.clone(), asked.reconnect);
+        let end = loop {
+            if should_stop.load(Relaxed) {
+                break "stopped";
+            }
+            match events.recv_timeout(TICK) {
+                Ok(Event::Bytes(bytes)) => {
+                    if !self.take(&bytes, false, out)? {
+                        break "the trace has the size that was allowed";
+                    }
+                }
+                Ok(Event::Cut) => {
+                    self.take(&[], true, out)?;
+                }
+                Ok(Event::Failed(error)) => {
+                    let source = &asked.source;
+                    let error = anyhow!(error).context(format!("cannot read from {source}"));
+                    return Err(Stopped::Other(error));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok("the line has ended"),
+            }
+            self.shown.show(&self.receiver.received(), say)?;
+        };
+        self.take(&[], true, out)?;
+        Ok(end)
+    }
+
+    /// Takes what came. `false`: there is no room for it.
+    fn take(&mut self, bytes: &[u8], is_all: bool, out: &mut dyn Write) -> Result<bool, Stopped> {
+        self.receiver.take(bytes, is_all);
+        let frames = self.receiver.frames();
+        let Some(room) = self.room.checked_sub(frames.len() as u64) else {
+            return Ok(false);
+        };
+        self.room = room;
+        self.file.write_all(frames)?;
+        out.write_all(self.receiver.text())?;
+        out.flush()?;
+        Ok(true)
+    }
+}
+
+fn summary(received: &Received) -> String {
+    let mut words = vec![format!("{} events", count(received.events))];
+    let counts = [
+        (received.lost, "lost on the device"),
+        (received.missing, "frames lost on the way"),
+        (received.damaged, "damaged"),
+    ];
+    let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+    words.extend(counts.map(|(number, what)| format!("{} {what}", count(number))));
+    words.extend(
+        received
+            .live_bytes
+            .map(|live| format!("about {} live", bytes(live))),
+    );
+    words.join(", ")
+}
+
+/// The line on how it goes, where standard error is a terminal and what is received is not shown there as well.
+struct Shown {
+    is_wanted: bool,
+    is_there: bool,
+    last: Instant,
+    events: u64,
+}
+
+impl Shown {
+    fn new() -> Self {
+        Self {
+            is_wanted: io::stderr().is_terminal() && !io::stdout().is_terminal(),
+            is_there: false,
+            last: Instant::now(),
+            events: 0,
+        }
+    }
+
+    fn show(&mut self, received: &Received, say: &mut dyn Write) -> io::Result<()> {
+        let passed = self.last.elapsed();
+        if !self.is_wanted || passed < TICK {
+            return Ok(());
+        }
+        let milliseconds = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        let rate = (received.events - self.events).saturating_mul(1000) / milliseconds.max(1);
+        write!(
+            say,
+            "\r\x1b[K{}, {} a second",
+            summary(received),
+            count(rate)
+        )?;
+        say.flush()?;
+        self.is_there = true;
+        self.last = Instant::now();
+        self.events = received.events;
+        Ok(())
+    }
+
+    fn clear(&mut self, say: &mut dyn Write) -> io::Result<()> {
+        if std::mem::take(&mut self.is_there) {
+            write!(say, "\r\x1b[K")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! `heapwire recv`: traces that come over connections, telnet, serial lines and standard input.
+
+use heapwire_tests::armour::armoured;
+use heapwire_tests::packed::twin;
+use heapwire_tests::run::{Run, command, prose};
+use heapwire_tests::scratch::Scratch;
+use heapwire_tests::trace::Writer;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Ten blocks that stay among many that do not, in packed frames; the last frame says that three records were lost.
+fn trace() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.flush();
+    for frame in 1..11 {
+        for block in 0..20 {
+            let address = frame * 0x10_0000 + block * 0x40;
+            writer.malloc(address, 24).free(address);
+        }
+        writer.malloc(frame * 0x10_0000, 100).flush();
+    }
+    writer.frame.lost = 3;
+    twin(&writer.lose(3).end().bytes())
+}
+
+/// The trace as lines, between what a program says.
+fn log() -> Vec<u8> {
+    let lines = armoured(&trace(), 76);
+    [b"begin\r\n", &lines.concat()[..], b"end\r\n"].concat()
+}
+
+/// `heapwire recv` that runs.
+struct Receiving {
+    child: Child,
+}
+
+impl Receiving {
+    fn start(source: &str, to: &Path, options: &[&str]) -> Self {
+        let mut command = command();
+        command.args(["recv", source, "-o"]).arg(to).args(options);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        Self { child }
+    }
+
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    /// Status, standard output and standard error, when it has ended.
+    fn end(mut self) -> (i32, String, String) {
+        let begin = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            if begin.elapsed() > LIMIT {
+                self.child.kill().unwrap();
+                panic!("it does not end");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let (mut said, mut complaint) = (String::new(), String::new());
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut complaint)
+            .unwrap();
+        (
+            self.child.wait().unwrap().code().unwrap(),
+            said,
+            prose(&complaint),
+        )
+    }
+}
+
+/// Waits until `file` has at least so many bytes.
+fn until_there(file: &Path, length: usize) {
+    let begin = Instant::now();
+    while fs::metadata(file).map_or(0, |found| found.len()) < length as u64 {
+        assert!(begin.elapsed() < LIMIT, "nothing comes");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn standard_input_is_parted_into_trace_and_text() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    for (input, said) in [(log(), "begin\r\nend\r\n"), (trace(), "")] {
+        let run = Run::with_input(command().args(["recv", "-", "-o"]).arg(&to), input);
+        assert_eq!((run.status, run.stdout.as_str()), (0, said), "{run:?}");
+        assert!(fs::read(&to).unwrap() == trace());
+        let told = "the line has ended; 410 events, 3 lost on the device, about 1000 B live";
+        assert!(prose(&run.stderr).contains(told), "{run:?}");
+    }
+    let run = Run::with_input(
+        command().args(["recv", "-", "-o"]).arg(&to),
+        b"text".to_vec(),
+    );
+    assert_eq!((run.status, run.stdout.as_str()), (3, "text"), "{run:?}");
+}
+
+#[test]
+fn a_connection_that_is_cut_is_opened_again_until_it_is_interrupted() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let source = format!("tcp://{}", listener.local_addr().unwrap());
+    let receiving = Receiving::start(&source, &to, &["--reconnect"]);
+    let log = log();
+    // The cut goes through a line, whose frame comes whole the second time.
+    let cut = log.len() / 2;
+    for part in [&log[..cut], &log[cut - 400..]] {
+        let mut connection = listener.accept().unwrap().0;
+        connection.write_all(part).unwrap();
+    }
+    until_there(&to, trace().len());
+    receiving.interrupt();
+    let (status, _, told) = receiving.end();
+    assert_eq!(status, 0, "{told}");
+    assert!(told.contains("heapwire: stopped; "), "{told}");
+    let run = Run::of(command().args(["verify", "--format", "json"]).arg(&to));
+    assert!(
+        run.stdout.contains("\"lost-records\"") && !run.stdout.contains("on-the-way"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn others_can_connect_and_an_old_trace_goes_on() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let trace = trace();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let (first, rest) = trace.split_at(trace.len() / 2);
+    let mut frames = first.to_vec();
+    let last = frames
+        .windows(4)
+        .rposition(|mark| mark == b"\x89HWT")
+        .unwrap();
+    let (begun, again) = trace.split_at(last);
+    frames.truncate(last);
+    assert!(!rest.is_empty());
+    for (part, options) in [(begun, &[][..]), (again, &["--append"])] {
+        let receiving = Receiving::start(&format!("listen://{address}"), &to, options);
+        let begin = Instant::now();
+        let mut connection = loop {
+            match TcpStream::connect(address) {
+                Ok(connection) => break connection,
+                Err(error) => assert!(begin.elapsed() < LIMIT, "{error}"),
+            }
+        };
+        connection.write_all(part).unwrap();
+        drop(connection);
+        assert_eq!(receiving.end().0, 0);
+    }
+    assert!(fs::read(&to).unwrap() == trace);
+}
+
+#[test]
+fn no_more_is_written_than_was_allowed_and_nothing_over_what_is_no_trace() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let endless = trace().repeat(100);
+    let mut command_line = command();
+    command_line
+        .args(["recv", "-", "--max-size", "20K", "-o"])
+        .arg(&to);
+    let run = Run::with_input(&mut command_line, endless);
+    assert_eq!(run.status, 0);
+    assert!(
+        prose(&run.stderr).contains("the trace has the size that was allowed"),
+        "{run:?}"
+    );
+    assert!(fs::metadata(&to).unwrap().len() <= 20 << 10);
+    let notes = scratch.write("notes", "mine\n");
+    for options in [&[][..], &["--append"]] {
+        let mut command_line = command();
+        command_line
+            .args(["recv", "-", "-o"])
+            .arg(&notes)
+            .args(options);
+        let run = Run::with_input(&mut command_line, trace());
+        assert_eq!(run.status, 3, "{run:?}");
+        assert_eq!(fs::read(&notes).unwrap(), b"mine\n");
+    }
+}
+
+#[test]
+fn a_serial_line_is_set_up_and_read() {
+    const SEND: &str = r#"
+import os, pty, subprocess, sys, termios
+command, log = sys.argv[1:3]
+terminal, line = pty.openpty()
+before = termios.tcgetattr(line)
+child = subprocess.Popen([command, "recv", f"serial://{os.ttyname(line)}?baud=9600", *sys.argv[3:]])
+while termios.tcgetattr(line)[3] & termios.ICANON:
+    pass
+settings = termios.tcgetattr(line)
+assert settings[4] == settings[5] == termios.B9600, settings
+data = open(log, "rb").read()
+while data:
+    data = data[os.write(terminal, data[:1024]):]
+os.write(terminal, b"over\n")
+sys.stdin.read()
+child.send_signal(2)
+sys.exit(child.wait())
+"#;
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let log = scratch.write("log", log());
+    let mut python = Command::new("python3");
+    python
+        .args(["-c", SEND])
+        .arg(heapwire_tests::build::heapwire());
+    python.arg(&log).arg("-o").arg(&to);
+    python
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = Receiving {
+        child: python.spawn().unwrap(),
+    };
+    until_there(&to, trace().len());
+    drop(child.child.stdin.take());
+    let (status, said, told) = child.end();
+    assert_eq!(status, 0, "{told}");
+    assert!(said.starts_with("begin\r\nend\r\n"), "{said}");
+    assert!(fs::read(&to).unwrap() == trace());
+}
