@@ -2,7 +2,7 @@
 
 use super::{program, source, traced};
 use heapwire_tests::build::{heapwire, recorder};
-use heapwire_tests::run::{Run, command, is_installed, list, number, on, report};
+use heapwire_tests::run::{Run, command, is_installed, list, number, on, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
@@ -216,4 +216,88 @@ fn over_telnet() {
     setup.is_complete(&trace, "received");
     let text = fs::read_to_string(log).unwrap().replace("\r\n", "\n");
     assert!(text.contains(&setup.said), "{text}");
+}
+
+#[test]
+fn a_stopped_terminal_stops_nobody_who_drops_and_each_record_is_counted() {
+    const PAIRS: u64 = 50_000;
+    let scratch = Scratch::new("stopped");
+    let (program, library) = (program(&scratch, "two_phases"), recorder(&scratch));
+    for columns in ["76", "252"] {
+        let log = scratch.join("stopped.log");
+        let mut python = without_recorder(Command::new("python3"));
+        python.arg(source("stopped.py")).arg(&log).arg("env");
+        python.arg(format!("HEAPWIRE_ARMOUR={columns}"));
+        python.arg("HEAPWIRE_ON_FULL=drop");
+        python.arg(format!("LD_PRELOAD={}", library.display()));
+        let run = Run::of(python.arg(&program).arg(PAIRS.to_string()));
+        assert_eq!(run.status, 0, "{run:?}");
+        let report = report(&log);
+        let trace = &report["trace"];
+        let lost = number(&trace["lost_records"]);
+        assert!(lost > PAIRS, "{columns}: only {lost} records were dropped");
+        assert_eq!(
+            number(&trace["lost_by_recorder"]),
+            lost,
+            "{}",
+            report["warnings"]
+        );
+        let [process] = list(&report["processes"]) else {
+            panic!("{report}");
+        };
+        assert_eq!(process["end"], "normal");
+        let totals = &process["totals"];
+        let calls = number(&totals["allocations"]) + number(&totals["releases"]);
+        // A lost record of a declaration is none of a call.
+        assert!(calls + lost >= 4 * PAIRS + 1, "{columns}: {totals}");
+        let kinds = list(&report["warnings"])
+            .iter()
+            .map(|warning| &warning["kind"]);
+        assert!(
+            kinds
+                .clone()
+                .all(|kind| kind != "missing-frames" && kind != "changed-lines")
+        );
+    }
+}
+
+/// What a line of 115,200 baud carries, 11,520 bytes a second, is enough for 700 records a second in lines of 76 columns and for 1,000 in
+/// lines of 252.
+#[test]
+fn records_take_few_bytes_of_a_line() {
+    const A_SECOND: u64 = 11_520;
+    let scratch = Scratch::new("bytes");
+    let library = recorder(&scratch);
+    let script =
+        "my %seen; $seen{$_ % 977} = [$_, \"x$_\"] for 1 .. 20000; print scalar keys %seen";
+    let query = "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 5000) insert into t select x, hex(x * 7919) from c; select count(*) from t where b like '%33%'";
+    let programs = [
+        ["perl", "-e", script],
+        ["sqlite3", ":memory:", query],
+        ["python3", "-c", "x = [str(i) * 3 for i in range(20000)]"],
+    ];
+    for [program, first, second] in programs {
+        if !is_installed(program) {
+            continue;
+        }
+        for (columns, least) in [("76", 700), ("252", 1000)] {
+            let log = scratch.join(&format!("{program}.{columns}.log"));
+            let mut command = traced(Path::new(program), &library, log.to_str().unwrap());
+            command
+                .env("HEAPWIRE_ARMOUR", columns)
+                .env("PYTHONMALLOC", "malloc");
+            let run = Run::of(command.args([first, second]));
+            assert_eq!(run.status, 0, "{run:?}");
+            let lines = fs::read(&log).unwrap();
+            let feeds = lines.iter().filter(|byte| **byte == b'\n').count();
+            let bytes = (lines.len() + feeds) as u64; // a terminal makes two of each line feed
+            let report = report(&log);
+            assert_eq!(report["trace"]["complete"], true, "{program}");
+            let rate = number(&report["trace"]["records"]) * A_SECOND / bytes;
+            assert!(
+                rate >= least,
+                "{program}: {rate} a second at {columns} columns"
+            );
+        }
+    }
 }
