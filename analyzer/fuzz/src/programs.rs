@@ -68,8 +68,13 @@ pub fn all(place: &Place) -> Vec<Program> {
         programs.push(made(place, flags, &package, "prog.dwp"));
     }
     let shared = ["cp prog twin", "dwz -m shared -M shared prog twin"];
+    let standard = [
+        "cp prog twin",
+        "dwz --dwarf-5 -m shared -M shared prog twin",
+    ];
     for file in ["prog", "shared"] {
         programs.push(made(place, "-O2 -gdwarf-4", &shared, file));
+        programs.push(made(place, "-O2 -gdwarf-5", &standard, file));
     }
     let packed = [
         "objcopy --only-keep-debug prog mini",
