@@ -38,6 +38,8 @@ pub(crate) struct Config {
     /// How long a frame waits for a slow reader.
     pub(crate) wait_milliseconds: u64,
     sums: bool,
+    /// Whether blocks that are released soon are left out.
+    pub(crate) culls: bool,
     /// The user's `0` or `1`, or 0.
     packs: u8,
     /// Whether lines of glibc's mtrace are written.
@@ -76,6 +78,7 @@ impl Config {
         drops: false,
         wait_milliseconds: 0,
         sums: false,
+        culls: false,
         packs: 0,
         is_log: false,
         is_no_log: false,
@@ -173,6 +176,8 @@ impl Config {
             self.sums = value == b"1";
         } else if key == b"PACK" {
             self.packs = value.first().copied().unwrap_or(0);
+        } else if key == b"CULL" {
+            self.culls = value == b"1";
         } else if key == b"ARMOUR" {
             self.line_room = match number(value) {
                 None => 0,

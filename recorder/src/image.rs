@@ -34,6 +34,7 @@ pub(crate) struct Image {
     pub(crate) frames: AtomicU32,
     pub(crate) lost: AtomicU32,
     pub(crate) void: AtomicU32,
+    pub(crate) culled: AtomicU32,
     /// The file was at least this long: it holds our lanes.
     pub(crate) file_floor: Wide,
     /// Not 0 while the reader does not read: nobody waits for it then.

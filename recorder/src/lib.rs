@@ -44,6 +44,7 @@ mod cell;
 mod clock;
 #[cfg(not(loom))]
 mod config;
+mod cull;
 #[cfg(all(target_arch = "x86_64", not(any(loom, test))))]
 mod direct;
 #[cfg(not(loom))]

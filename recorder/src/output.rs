@@ -5,6 +5,7 @@
 //! goes wrong, the program is not told; records that cannot be written are counted.
 
 use crate::config::{CONFIG, Config, Target, go_beside};
+use crate::cull::Culling;
 use crate::image::Image;
 use crate::lane::Lane;
 use crate::pack::{PAYLOAD, Taken};
@@ -64,6 +65,13 @@ const _: () = assert!(RECORDS_IN_PIPE_FRAME as usize * Record::SIZE <= MOST_IN_P
 /// Bytes of a payload of which the same holds.
 const MOST_IN_PIPE: usize =
     PIPE_FRAME - 2 * (Header::SIZE + TRAILER_SIZE) - PACKED_START - PACKED_RECORD;
+
+/// Records that a payload has room for, whatever they are.
+const RECORDS_THAT_FIT: u32 = 80;
+const _: () = assert!(
+    PACKED_START + PACKED_RECORD * RECORDS_THAT_FIT as usize <= MOST_IN_PIPE
+        && MOST_IN_PIPE <= PAYLOAD
+);
 
 impl Output {
     pub(crate) fn kind(&self) -> Kind {
@@ -315,7 +323,7 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
     let mut bench = packs.then(|| image.benches.take()).flatten();
     let first = first_number(lane, span);
     let payload = match &mut bench {
-        Some(bench) => Payload::packed(bench, first, lane, span, kind),
+        Some(bench) => Payload::packed(bench, first, lane, span, image, kind),
         None => Payload::plain(lane, span, kind),
     };
     let span = Span {
@@ -370,17 +378,37 @@ impl Payload {
     }
 
     /// Records packed, which lie in `bench`.
-    fn packed(bench: &mut Taken<'_>, first: u64, lane: &Lane, span: Span, kind: Kind) -> Self {
+    fn packed(
+        bench: &mut Taken<'_>,
+        first: u64,
+        lane: &Lane,
+        span: Span,
+        image: &Image,
+        kind: Kind,
+    ) -> Self {
         let most = match kind {
             Kind::Pipe | Kind::Terminal | Kind::Socket => MOST_IN_PIPE,
             _ => PAYLOAD,
         };
-        let (payload, records) = bench.pack(first, lane.slots(), span, most);
+        let config = CONFIG.get();
+        let all = Span {
+            count: span.count.min(RECORDS_THAT_FIT),
+            ..span
+        };
+        let culling = config
+            .culls
+            .then(|| Culling::of(lane.slots(), all))
+            .flatten();
+        if let Some(culling) = &culling {
+            image.culled.fetch_add(culling.records, Relaxed); // a count
+        }
+        let span = if culling.is_some() { all } else { span };
+        let (payload, records) = bench.pack(first, lane.slots(), span, culling.as_ref(), most);
         Self {
             kind: FrameKind::PACKED,
             records,
             pieces: [piece(payload), piece::<u8>(&[])],
-            sum: CONFIG.get().sums(kind).then(|| Crc32::of(payload)),
+            sum: config.sums(kind).then(|| Crc32::of(payload)),
         }
     }
 }
@@ -405,6 +433,7 @@ fn header(image: &Image, lane: &Lane, span: Span, payload: &Payload, kind: Kind)
         },
         lost: image.lost.load(Relaxed),
         void: image.void.load(Relaxed),
+        culled: image.culled.load(Relaxed),
         ..Header::new(
             payload.kind,
             image.tag.load(Relaxed),

@@ -3,6 +3,7 @@
 //! Stacks are small, and lanes must hold their records until these are written. Nobody waits: who finds no memory free
 //! writes a plain frame.
 
+use crate::cull::Culling;
 use crate::ring::{Slot, Span, slot};
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU32;
@@ -46,25 +47,37 @@ impl Benches {
 }
 
 impl Taken<'_> {
+    /// Packs the first of these records into at most `most` bytes, no more than [`PAYLOAD`], and gives these and how many records they
+    /// are. With `culling`, which has to be of all of them, there is room for all.
     #[inline(never)]
-    /// Packs the first of these records into at most `most` bytes, no more than [`PAYLOAD`], and gives these and how many records they are.
     pub(crate) fn pack(
         &mut self,
         first: u64,
         slots: &[Slot],
         span: Span,
+        culling: Option<&Culling<'_>>,
         most: usize,
     ) -> (&[u8], u32) {
         // SAFETY: the bench is taken, and `self` is borrowed as long as what is given out.
         let tools = unsafe { &mut *self.0.tools.get() };
-        let committed = (0..span.count).map_while(|step| slot(slots, span.from.wrapping_add(step)));
-        let records = committed.map(Slot::words);
+        let records = (0..span.count).filter_map(|step| {
+            let words = slot(slots, span.from.wrapping_add(step))?.words();
+            match culling {
+                None => Some(words),
+                Some(culling) => culling.replaced(step, words),
+            }
+        });
         let room = tools
             .payload
             .get_mut(..most.min(PAYLOAD))
             .unwrap_or_default();
         let Packed { records, bytes } = tools.packer.pack(first, records, room);
-        (room.get(..bytes).unwrap_or_default(), records)
+        let taken = if culling.is_some() {
+            span.count
+        } else {
+            records
+        };
+        (room.get(..bytes).unwrap_or_default(), taken)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod children;
 mod company;
+mod culling;
 mod descriptors;
 mod early;
 mod ends;

@@ -45,7 +45,10 @@ impl Events {
             // Calls between the two made no records.
             Op::PAUSE | Op::RESUME => self.numbers.doubt(event.number),
             Op::CULLED => {
+                self.numbers.cull(event.number, record.base);
                 let counts = &mut self.counts;
+                counts.culled = counts.culled.saturating_add(record.ptr);
+                counts.culled_peak = counts.culled_peak.max(record.pc);
                 counts.allocations = counts.allocations.saturating_add(record.ptr);
                 counts.releases = counts.releases.saturating_add(record.ptr);
                 counts.allocated_bytes = counts.allocated_bytes.saturating_add(record.size);

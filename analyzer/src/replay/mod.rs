@@ -53,6 +53,10 @@ pub(crate) struct Counts {
     pub(crate) failed_reallocations: u64,
     pub(crate) temporary: u64,
     pub(crate) earlier_releases: u64,
+    /// Pairs of allocation and release that the recorder left out on purpose.
+    pub(crate) culled: u64,
+    /// Most bytes that were live among those of one frame.
+    pub(crate) culled_peak: u64,
     /// Blocks of the parent that are not released yet.
     pub(crate) inherited_blocks: u64,
     pub(crate) inherited_bytes: u64,

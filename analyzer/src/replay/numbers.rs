@@ -9,6 +9,8 @@ pub(crate) struct Numbers {
     pub(crate) missing: u64,
     /// The number after the last doubt: what lies before it may not be the whole story.
     pub(crate) doubted_to: Option<u64>,
+    /// Numbers below this one that no record carries were left out on purpose.
+    culled_to: u64,
 }
 
 impl Numbers {
@@ -18,6 +20,7 @@ impl Numbers {
             next: first,
             missing: 0,
             doubted_to: None,
+            culled_to: 0,
         }
     }
 
@@ -27,6 +30,7 @@ impl Numbers {
             next: Some(first),
             missing: 0,
             doubted_to: parent.doubted_to,
+            culled_to: 0,
         }
     }
 
@@ -57,8 +61,17 @@ impl Numbers {
         }
     }
 
+    /// Takes note that of the numbers from `number` on, `reach` of them, those that no record carries were left out on purpose.
+    pub(crate) fn cull(&mut self, number: u64, reach: u64) {
+        self.culled_to = self.culled_to.max(number.saturating_add(reach));
+    }
+
     fn skip_to(&mut self, number: u64) {
-        let skipped = number - self.next.unwrap_or(number).min(number);
+        let from = self.next.unwrap_or(number).max(self.culled_to);
+        let skipped = number.saturating_sub(from);
+        if skipped == 0 {
+            return;
+        }
         self.missing = self.missing.saturating_add(skipped);
         self.doubt(number);
     }
@@ -89,6 +102,27 @@ mod tests {
         numbers.note_taken(u64::MAX);
         numbers.note(u64::MAX);
         assert_eq!(numbers.missing, u64::MAX - 6);
+    }
+
+    #[test]
+    fn what_was_left_out_on_purpose_is_not_missing() {
+        let mut numbers = Numbers::from(Some(1));
+        numbers.note(1);
+        numbers.cull(1, 10);
+        numbers.note(6);
+        numbers.note_taken(11);
+        assert_eq!((numbers.missing, numbers.doubted_to), (0, None));
+        numbers.note(13);
+        assert_eq!((numbers.missing, numbers.doubted_to), (2, Some(13)));
+    }
+
+    #[test]
+    fn a_gap_that_goes_on_behind_what_was_left_out_is_one() {
+        let mut numbers = Numbers::from(Some(1));
+        numbers.note(1);
+        numbers.cull(1, 10);
+        numbers.note(15);
+        assert_eq!((numbers.missing, numbers.doubted_to), (4, Some(15)));
     }
 
     #[test]

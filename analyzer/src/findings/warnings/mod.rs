@@ -23,6 +23,7 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     of_beginnings(images, &mut warnings);
     of_own_functions(images, &mut warnings);
     of_blocks(images, &mut warnings);
+    of_culled(images, &mut warnings);
     of_ends(images, &mut warnings);
     of_unseen(images, &mut warnings);
     warnings
@@ -286,6 +287,25 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
         format!(
             "{} of the same kind beyond those that are listed.",
             counted(more, "wrong release is", "wrong releases are")
+        ),
+    );
+}
+
+fn of_culled(images: &[Image], warnings: &mut Vec<Warning>) {
+    let culled = saturating_sum(images.iter().map(|it| it.outcome.counts.culled));
+    let above = images.iter().map(|it| it.outcome.counts.culled_peak).max();
+    add(
+        warnings,
+        "culled",
+        culled,
+        format!(
+            "{} left out as they came, as HEAPWIRE_CULL asks for: they are in the sums, but in no list and not among temporary ones, the peak may be {} higher, and who releases one of them once more seems to release what never was a block.",
+            counted(
+                culled,
+                "block that was released at once was",
+                "blocks that were released at once were"
+            ),
+            count(above.unwrap_or(0), "byte"),
         ),
     );
 }
