@@ -217,7 +217,7 @@ macro_rules! entry_release {
     };
 }
 
-/// Entry of a hook that does something before the real function and leaves the rest to it: see [`pass`].
+/// Entry of a hook that does something before the real function and leaves the rest to it: see [`crate::arch::pass`].
 macro_rules! entry_pass {
     ($name:ident, $function:expr) => {
         /// Stands in for the function of this name.
