@@ -111,6 +111,14 @@ const SAMPLES: &[&str] = &[
     "cxx/thread_local.cpp",
 ];
 
+/// Those whose traces come as printable lines as well.
+const AS_LINES: &[&str] = &[
+    "c/fork_both_sides.c",
+    "c/leak_loop.c",
+    "c/threads_realloc.c",
+    "cxx/containers.cpp",
+];
+
 fn check(machine: &Machine) {
     let carried = run(["recorder", "--list"]).stdout;
     let names: Vec<_> = carried
@@ -133,7 +141,12 @@ fn check(machine: &Machine) {
     for path in SAMPLES {
         println!("{path}");
         let scratch = Scratch::new(machine.name);
-        records(machine, &recorder, path, &scratch);
+        records(machine, &recorder, path, "0", &scratch);
+    }
+    for path in AS_LINES {
+        println!("{path} as lines");
+        let scratch = Scratch::new(machine.name);
+        records(machine, &recorder, path, "1", &scratch);
     }
     rust_has_its_lines(machine, &recorder);
 }
@@ -212,7 +225,7 @@ fn stands_alone(library: &[u8]) {
 }
 
 /// The sample does what it does without the recorder, and its report says what its comments say.
-fn records(machine: &Machine, recorder: &Path, path: &str, scratch: &Scratch) {
+fn records(machine: &Machine, recorder: &Path, path: &str, armour: &str, scratch: &Scratch) {
     let sample = Sample::build_with(&machine.compiler, path, scratch);
     let command_of = |recorder| machine.command(&sample.program, &sample.arguments, recorder);
     let plain = Run::of(command_of(None).current_dir(scratch.path()));
@@ -225,10 +238,13 @@ fn records(machine: &Machine, recorder: &Path, path: &str, scratch: &Scratch) {
     let traced = Run::of(
         command_of(Some(recorder))
             .env("HEAPWIRE_OUT", &trace)
+            .env("HEAPWIRE_ARMOUR", armour)
             .current_dir(scratch.path()),
     );
     assert_eq!(traced.status, plain.status, "{path}: {}", traced.stderr);
     assert_eq!(traced.stdout, plain.stdout, "{path}");
+    let begin = fs::read(&trace).unwrap();
+    assert_eq!(begin.starts_with(b"~h"), armour != "0", "{path}");
 
     let root = scratch.join("device");
     copy_below(&root, &sample.program);

@@ -54,14 +54,9 @@ impl Receiving {
     }
 
     fn interrupt(&self) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        let line = format!("kill -INT {}", self.child.id());
+        let killed = Command::new("bash").args(["-c", &line]).status().unwrap();
+        assert!(killed.success());
     }
 
     /// Status, standard output and standard error, when it has ended.
