@@ -48,12 +48,9 @@ pub(crate) unsafe extern "C" fn before(
     if is_session(function) {
         return missing;
     }
-    // A child that calls nothing else leaves no log.
-    let is_new = CONFIG.get().is_log && lane::own().is_none_or(Lane::is_wiped);
     if (!is_filter || wish.is_some())
         && !image::is_off()
-        && !is_new
-        && let (Some(lane), Some(image)) = (lane::current(), image::current())
+        && let (Some(lane), Some(image)) = (lane_for(function), image::current())
     {
         match wish {
             Some(wish) if image.is_ours() && wish.forbids(image) => seal(image, lane),
@@ -62,6 +59,17 @@ pub(crate) unsafe extern "C" fn before(
         }
     }
     next::known(function).unwrap_or(missing)
+}
+
+/// This thread's lane. A child that calls nothing else leaves no log, and no trace unless it becomes another program.
+fn lane_for(function: Function) -> Option<&'static Lane> {
+    let is_new = lane::own().is_none_or(Lane::is_wiped);
+    match function {
+        _ if is_new && CONFIG.get().is_log => None,
+        Function::Exit | Function::ExitC | Function::QuickExit => lane::current(),
+        _ if is_new => image::attach(),
+        _ => lane::current(),
+    }
 }
 
 /// Whether a call of `mtrace` or `muntrace` is one of those that MALLOC_TRACE has us answer.

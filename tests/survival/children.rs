@@ -98,3 +98,17 @@ fn processes_that_share_a_file_or_a_pipe_stay_apart() {
     );
     check(&report(&scratch.join("p.hwt")));
 }
+
+#[test]
+fn a_child_that_becomes_another_program_at_once_is_replaced_by_it() {
+    let scratch = Scratch::new("exec-at-once");
+    let (program, library) = (program(&scratch, "exec_at_once"), recorder(&scratch));
+    let trace = scratch.join("t.hwt");
+    let run = Run::of(&mut traced(&program, &library, trace.to_str().unwrap()));
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let report = report(&trace);
+    let processes = list(&report["processes"]).iter();
+    let ends: Vec<_> = processes.map(|it| it["end"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["normal", "exec", "normal"], "{}", report["warnings"]);
+    assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
+}
