@@ -3,7 +3,7 @@
 terminal.py LOG DEVICE HOST LINE PROGRAM...
 
 DEVICE and HOST are settings of the two terminals, words of stty: raw, -opost, istrip, icanon ... LINE is what happens between them:
-clean; parity (an even one in the high bit); noise=N (one of N bytes is another one); text=N (a message of a kernel after every N bytes);
+clean; parity (an even one in the high bit); noise=N (one of N bytes is another one); text=N (a message of a kernel after N bytes or more);
 rate=N (bytes a second).
 """
 import os, pty, random, select, subprocess, sys, termios, threading, time
@@ -37,10 +37,10 @@ def carry(come, go):
         if kind == "rate":
             time.sleep(len(part) / int(value))
         if kind == "text":
-            count += len(part)
-            if count >= int(value):
-                count = 0
-                at = chance.randrange(len(part))
+            at = chance.randrange(len(part))
+            is_due = count + at >= int(value)
+            count = len(part) - at if is_due else count + len(part)
+            if is_due:
                 part = part[:at] + b"[   12.345678] usb 1-1: new device\r\n" + part[at:]
         while part:
             part = part[os.write(go, part):]

@@ -67,11 +67,14 @@ impl Lines {
     fn parted(&mut self, bytes: &[u8], is_all: bool) -> Step {
         const MOST_TEXT: usize = 256;
         let near = &bytes[..bytes.len().min(MOST_TEXT)];
+        // The text ends before what may be another mark.
+        let other = (1..near.len()).find(|at| near[*at] & 0x7F == ARMOUR_MARK[0]);
+        let near = &near[..other.unwrap_or(near.len())];
         let end_of_text = near
             .windows(2)
             .position(|pair| pair == [b'\n', ARMOUR_MARK[1]]);
         let Some(at) = end_of_text else {
-            let may_come = bytes.len() < MOST_TEXT && !is_all;
+            let may_come = bytes.len() < MOST_TEXT && other.is_none() && !is_all;
             return if may_come {
                 Step::Undecided
             } else {

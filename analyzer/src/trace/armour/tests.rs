@@ -194,6 +194,17 @@ fn text_in_the_midst_of_a_line_is_taken_out() {
 }
 
 #[test]
+fn a_mark_that_text_parts_takes_no_line_before_it() {
+    let frame = &frames(1)[0];
+    let mut all = lines(frame, 76);
+    all[1].splice(1..1, *b"[ 1.5] a\n");
+    all.insert(0, b"round ~ ".to_vec());
+    let (text, found, _) = parted(&all.concat());
+    assert!(found == *frame);
+    assert_eq!(text, b"round ~ [ 1.5] a\n");
+}
+
+#[test]
 fn copies_and_other_writers_do_no_harm() {
     let frames = frames(4);
     let [one, other, third, fourth] = [0, 1, 2, 3].map(|it| lines(&frames[it], 76));
