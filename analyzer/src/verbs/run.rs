@@ -34,7 +34,12 @@ pub(crate) fn record(
         }
     })?;
     let text = match (&output, analyzed(&ended, None)) {
-        (Output::Elsewhere(_), _) => String::new(),
+        (Output::Elsewhere(place), _) => format!(
+            "heapwire: {} {}; what was recorded went to {}\n",
+            heapwire::report::escape(&command[0].to_string_lossy()),
+            ended.how(),
+            heapwire::report::escape(&place.to_string_lossy())
+        ),
         (_, Ok(report)) => {
             gap(&report, &ended) + &summary(&report, command, &ended, &terminal.options())
         }
