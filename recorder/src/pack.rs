@@ -60,18 +60,21 @@ impl Taken<'_> {
     ) -> (&[u8], u32) {
         // SAFETY: the bench is taken, and `self` is borrowed as long as what is given out.
         let tools = unsafe { &mut *self.0.tools.get() };
-        let records = (0..span.count).filter_map(|step| {
-            let words = slot(slots, span.from.wrapping_add(step))?.words();
-            match culling {
-                None => Some(words),
-                Some(culling) => culling.replaced(step, words),
-            }
-        });
+        let at = |step| slot(slots, span.from.wrapping_add(step)).map(Slot::words);
+        let steps = 0..span.count;
         let room = tools
             .payload
             .get_mut(..most.min(PAYLOAD))
             .unwrap_or_default();
-        let Packed { records, bytes } = tools.packer.pack(first, records, room);
+        let packer = &mut tools.packer;
+        // Two loops: most records go through the first, which has nothing to ask.
+        let Packed { records, bytes } = match culling {
+            None => packer.pack(first, steps.map_while(at), room),
+            Some(culling) => {
+                let replaced = steps.filter_map(|step| culling.replaced(step, at(step)?));
+                packer.pack(first, replaced, room)
+            }
+        };
         let taken = if culling.is_some() {
             span.count
         } else {
