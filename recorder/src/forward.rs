@@ -28,6 +28,13 @@ pub(crate) struct Call {
 type Saved = core::mem::MaybeUninit<(bool, Option<Note>)>;
 
 impl Call {
+    /// The block that is to be resized, and to what size: one that no product of a `reallocarray` has that is left to the real one.
+    fn resize(&self) -> [usize; 2] {
+        let [block, size, ..] = self.arguments;
+        let is_left = self.index == Function::Reallocarray as usize;
+        [block, if is_left { usize::MAX } else { size }]
+    }
+
     /// Leaves a note for hooks that are called from the code from `low` to `high`, until `leave`.
     fn note(&mut self, lane: &Lane, purpose: Purpose, pc: usize, (low, high): (usize, usize)) {
         self.outer.write((true, lane.helped.get()));
@@ -61,10 +68,14 @@ pub(crate) unsafe extern "C" fn enter(call: *mut Call) -> usize {
         return arch::missing as *const () as usize;
     };
     if function == Function::Reallocarray {
-        // Not every libc has it. A product that overflows fails as the largest size does, and leaves the block and errno likewise.
         let [_, count, each, ..] = &mut call.arguments;
-        *count = count.saturating_mul(*each);
-        function = Function::Realloc;
+        let product = count.checked_mul(*each);
+        // Not every libc has it; and an allocator may not say why it fails, where it says so of an overflow itself.
+        if product.is_some() || next::known(function).is_none() {
+            *count = product.unwrap_or(usize::MAX);
+            function = Function::Realloc;
+            call.index = function as usize;
+        }
     }
     let Some(real) = next::found(function).or_else(|| find(function, call)) else {
         return arch::missing as *const () as usize;
@@ -121,8 +132,7 @@ fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call
             return;
         }
         Role::Resize => {
-            let [block, size, ..] = call.arguments;
-            heap::resizing(lane, [block, size], at);
+            heap::resizing(lane, call.resize(), at);
             let inner = next::resizes_by_name().then(|| modules::range_of(real.address));
             let Some((low, high)) = inner.flatten() else {
                 return;
@@ -279,8 +289,7 @@ fn resized(lane: &Lane, (is_noted, outer): (bool, Option<Note>), result: usize, 
     }
     let Call { pc, sp, .. } = *call;
     if !lane.helped.is_resize(pc, sp) {
-        let [block, size, ..] = call.arguments;
-        heap::resized(lane, [block, size], result, heap::Call { pc, sp });
+        heap::resized(lane, call.resize(), result, heap::Call { pc, sp });
     }
 }
 

@@ -18,7 +18,8 @@ static LENGTHS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 /// Not 0 if an operator of the program's own is called, or may be, where we are not.
 static ARE_OPERATORS_REPLACED: AtomicUsize = AtomicUsize::new(0);
 
-/// Not 0 if the next operators are those of C++'s library, and what they call is our `malloc` and our `free`.
+/// Not 0 if the next operators are those of C++'s library, what they call is our `malloc` and our `free`, and what these call the GNU
+/// libc's.
 pub(crate) static CALLS_OF_OPERATORS_COME_HERE: AtomicU32 = AtomicU32::new(0);
 
 /// Not 0 if the next `calloc` is the GNU libc's, with its `malloc`: it calls none of what we stand in for.
@@ -99,8 +100,6 @@ pub(crate) fn look_up_all() {
     };
     let are_replaced = OPERATORS.iter().any(is_replaced);
     let are_ours = [Function::Malloc, Function::Free].iter().all(is_ours);
-    let are_known = [Function::NewPlain, Function::Malloc, Function::Free].map(known);
-    let come_here = !are_replaced && are_ours && are_known.iter().all(Option::is_some);
     let [malloc, calloc, realloc, gnu] = [
         Function::Malloc,
         Function::Calloc,
@@ -108,7 +107,10 @@ pub(crate) fn look_up_all() {
         Function::GnuLibcVersion,
     ]
     .map(|function| after(function).map(|module| module.at));
-    let calls_nothing = malloc.is_some() && malloc == calloc && malloc == gnu;
+    let is_gnu = malloc.is_some() && malloc == gnu;
+    let calls_nothing = is_gnu && malloc == calloc;
+    // Where `malloc` gives nothing the operator calls it again, which others may count.
+    let come_here = !are_replaced && are_ours && is_gnu && known(Function::NewPlain).is_some();
     // Relaxed: whoever sees one of these looks the function up as well.
     RESIZES_BY_NAME.store(usize::from(realloc != gnu), Relaxed);
     ARE_OPERATORS_REPLACED.store(usize::from(are_replaced), Relaxed);

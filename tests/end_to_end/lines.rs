@@ -431,7 +431,7 @@ fn foreign(scratch: &Scratch, target: &str, flags: &str, linker: &str) -> (PathB
     );
     tool(
         scratch.path(),
-        &format!("{linker} -pie --build-id -o prog main.o"),
+        &format!("{linker} -pie --build-id=none -o prog main.o"),
     );
     let program = scratch.join("prog");
     let (call, _) = extent(&program, "call");

@@ -349,6 +349,21 @@ fn a_rebuilt_program_is_said_to_be_rebuilt() {
     );
 }
 
+/// A program without a build id can be told from one that has one, and from no other.
+#[test]
+fn a_program_without_a_build_id_is_not_taken_for_another() {
+    let made = Made::new("-Wl,--build-id=none");
+    let trace = made.record();
+    let before = report(&trace, &[]);
+    assert_ne!(place(&before), (None, None));
+    assert_eq!(warnings(&before, "has no build id").len(), 1);
+    made.scratch.write("main.c", format!("\n\n{PROGRAM}"));
+    made.run("cc -g -O0 -w -o prog main.c -Wl,--build-id=0xabcdef");
+    let after = report(&trace, &[]);
+    assert_eq!(place(&after), (None, None));
+    assert_eq!(warnings(&after, "that file had none").len(), 1);
+}
+
 /// A packing that nobody knows is one warning, however many sections have it; names still come from the symbol table.
 #[test]
 fn sections_packed_in_an_unknown_way_are_one_warning() {

@@ -207,6 +207,14 @@ fn repair_overwrites_traces_only() {
     let notes = scratch.write("notes.txt", "not a trace\n");
     assert!(refused(&path, &notes).contains("not a trace"));
     assert_eq!(fs::read_to_string(&notes).unwrap(), "not a trace\n");
+    let exported = Run::of(
+        command()
+            .arg("export")
+            .arg(&path)
+            .args(["--to", "mtrace", "-o"])
+            .arg(&path),
+    );
+    assert!(exported.status == 3 && exported.stderr.contains("is the input itself"));
     assert!(refused(&path, &path).contains("is the input itself"));
     assert_eq!(fs::read(&path).unwrap(), made(1));
     let out = scratch.join("out.hwt");

@@ -564,3 +564,26 @@ fn a_stack_is_whole_from_inside_the_allocator() {
     let process = &report(&scratch.join("t.hwt"))["processes"][0];
     assert!(number(&process["totals"]["allocations"]) >= 6);
 }
+
+/// The way that calls of operators are spared must not call an allocator once more than the program does.
+#[test]
+fn a_failure_of_another_allocator_is_the_program_s() {
+    let scratch = Scratch::new("failing");
+    let mut allocators = vec![library(&scratch, "failing_allocator")];
+    allocators.extend(system_library("libjemalloc.so.2"));
+    let program = scratch.join("failing");
+    compile(&source("failing.cpp"), &program, &[]);
+    let library = recorder(&scratch);
+    for allocator in allocators {
+        let seen = |preload: &str| {
+            let mut command = without_recorder(Command::new(&program));
+            command.env("LD_PRELOAD", preload);
+            command.env("HEAPWIRE_OUT", "/dev/null");
+            Run::of(&mut command).stdout
+        };
+        let alone = seen(allocator.to_str().unwrap());
+        assert!(alone.ends_with("0 1\n"), "{alone}");
+        let both = format!("{} {}", library.display(), allocator.display());
+        assert_eq!(seen(&both), alone, "{allocator:?}");
+    }
+}

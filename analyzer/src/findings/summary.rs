@@ -62,7 +62,10 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
 
 /// Whether more records may be lost than there are numbers missing: how far the numbers went is not known.
 pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
-    trace.condition.damaged_bytes > 0 || images.iter().any(|image| End::of(image) == End::Cut)
+    trace.condition.damaged_bytes > 0
+        || images
+            .iter()
+            .any(|image| matches!(End::of(image), End::Cut | End::Unknown))
 }
 
 /// The sum of counts that a hostile trace can make any size.

@@ -43,7 +43,8 @@ pub(crate) fn diagnose(command: &[OsString]) -> Diagnosis {
         Err(_) => diagnosis.note("name a program to have it looked at: heapwire doctor -- CMD"),
         Ok((_, Ok(path))) => look(&path, &mut diagnosis),
         Ok((name, Err(error))) => {
-            diagnosis.hindrance(format!("{:#}", not_executed(name, error).error));
+            let error = format!("{:#}", not_executed(name, error).error);
+            diagnosis.hindrance(escape(&error));
         }
     }
     diagnosis

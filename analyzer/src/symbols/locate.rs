@@ -113,6 +113,21 @@ fn find_module(
         ));
         return;
     }
+    // But a trace tells that there was none.
+    if recorded.is_none() && module.first.is_some() {
+        if let Some(id) = found {
+            files.note_try(file.path(), "another build");
+            let (path, id) = (path.display(), super::hex(&id));
+            *rebuilt = Some(format!(
+                "{path} is not the file that was traced and was not used: its build id is {id}, and that file had none"
+            ));
+            return;
+        }
+        let path = module.path.as_deref().unwrap_or_default();
+        files.notes.push(format!(
+            "{path} has no build id, so nobody can tell whether it is the file that was traced"
+        ));
+    }
     files.note_use(&file, Rule::Path);
     files.module = Some(file);
 }

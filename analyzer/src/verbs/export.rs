@@ -1,5 +1,6 @@
 //! `heapwire export`: writes traces in formats of others.
 
+use super::files::refuse_input;
 use super::reading::{NOTHING, Stopped};
 use crate::cli::{Export, ExportFormat};
 use heapwire::mtrace::{Exporter, Part};
@@ -37,6 +38,9 @@ fn as_logs(asked: &Export, out: &mut dyn Write, say: &mut dyn Write) -> Result<u
             None => exporter.write(*part, out)?,
             Some(path) => {
                 let path = with_pid(path, part);
+                for input in &asked.traces {
+                    refuse_input(input, &path)?;
+                }
                 let mut file = file(&path, written.contains(&path))?;
                 written.push(path);
                 exporter.write(*part, &mut file)?

@@ -77,9 +77,7 @@ pub(crate) fn repair(
     let repair = heapwire::Repair::open(&asked.trace)?;
     let place = &asked.output;
     let mut file = afresh(&asked.trace, place)?;
-    let repaired = repair
-        .write(&mut file)
-        .inspect_err(|_| drop(fs::remove_file(place)))?; // half of it would look like all
+    let repaired = repair.write(&mut file).inspect_err(|_| take_away(place))?; // half of it would look like all
     drop(file);
     writeln!(
         out,
@@ -106,6 +104,13 @@ pub(super) fn afresh(input: &Path, place: &Path) -> Result<BufWriter<File>, Stop
         .with_context(cannot)
         .map(BufWriter::new)
         .map_err(Stopped::Other)
+}
+
+/// Removes what was begun, if it is a file: a device was there before.
+fn take_away(place: &Path) {
+    if fs::metadata(place).is_ok_and(|found| found.is_file()) {
+        let _ = fs::remove_file(place); // the error that is told came first
+    }
 }
 
 /// Refuses to write where `input` lies.

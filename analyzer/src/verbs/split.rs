@@ -3,7 +3,7 @@
 use super::files::{afresh, refuse_input};
 use super::reading::Stopped;
 use crate::cli::Split;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use heapwire::report::format::{bytes, count, counted};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,7 +22,12 @@ pub(crate) fn split(
     };
     let mut text: Box<dyn Write + '_> = match asked.text.as_deref() {
         Some(path) if path == Path::new("-") => Box::new(out),
-        Some(path) => Box::new(BufWriter::new(text_file(log, path)?)),
+        Some(path) => {
+            if let Some(trace) = &asked.output {
+                refuse_both(trace, path)?;
+            }
+            Box::new(BufWriter::new(text_file(log, path)?))
+        }
         None => Box::new(io::sink()),
     };
     let done = heapwire::split(log, &mut text, &mut frames)?;
@@ -36,6 +41,16 @@ pub(crate) fn split(
         count(done.damaged),
     )?;
     Ok(0)
+}
+
+/// Refuses one place for both.
+fn refuse_both(trace: &Path, text: &Path) -> Result<(), Stopped> {
+    refuse_input(trace, text).map_err(|_| {
+        Stopped::Other(anyhow!(
+            "{} is to have the trace: name another file for the text",
+            text.display()
+        ))
+    })
 }
 
 fn text_file(log: &Path, place: &Path) -> Result<File, Stopped> {
