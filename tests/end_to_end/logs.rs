@@ -603,3 +603,21 @@ fn processes_are_exported_apart_where_the_name_has_a_pid() {
     assert_eq!(mixed.stdout.matches("= Start").count(), pids.len());
     assert!(mixed.stderr.contains("%p"), "{}", mixed.stderr);
 }
+
+/// No path and no name of a symbol is so long: it is not kept, nor shown.
+#[test]
+fn a_line_without_an_end_is_a_damaged_one() {
+    let scratch = Scratch::new("endless");
+    let line = format!("@ /{}:[0x10] + 0x2000 0x8\n", "a".repeat(3 << 20));
+    let log = scratch.write(
+        "log",
+        format!("= Start\n{line}@ p:[0x1] + 0x1000 0x8\n= End\n"),
+    );
+    let run = Run::of(command().arg("report").arg(&log));
+    assert!(run.stdout.len() < 10_000, "{} bytes", run.stdout.len());
+    let report = json(&Run::of(
+        command().args(["report", "--format", "json"]).arg(&log),
+    ));
+    assert_eq!(number(&report["processes"][0]["totals"]["allocations"]), 1);
+    assert_eq!(report["trace"]["complete"], false);
+}

@@ -63,10 +63,14 @@ pub(crate) enum Kind {
     Failed,
 }
 
+/// Bytes of the longest line: a path has 4,096 at most, names of symbols can have more. What is longer was never a record.
+const LONGEST: usize = 1 << 20;
+
 impl<'l> Read<'l> {
     /// Reads a line without its line feed.
     pub(crate) fn of(line: &'l [u8]) -> Self {
         match usual(line) {
+            _ if line.len() > LONGEST => Self::whole(Line::Damaged),
             Some(entry) => Self::whole(Line::Record(entry)),
             None => Self::unusual(line),
         }
