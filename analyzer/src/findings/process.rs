@@ -49,6 +49,7 @@ impl Teller<'_> {
                 End::Signal(signal) => Some(signal),
                 _ => None,
             },
+            is_session: image.session.is_some(),
             exit_status: outcome
                 .ending
                 .end

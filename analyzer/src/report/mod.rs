@@ -114,6 +114,9 @@ pub struct Process {
     pub exe: Option<String>,
     /// `normal`, `signal`, `exec`, `cut` or `unknown`.
     pub end: &'static str,
+    /// Whether it is a session of a log, whose end is that of the recording.
+    #[serde(skip)]
+    pub is_session: bool,
     /// The signal, where `end` is `signal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<u64>,

@@ -328,6 +328,8 @@ pub(super) fn events(totals: &Totals) -> u64 {
 pub(super) fn end(process: &Process) -> String {
     match (process.end, process.exit_status, process.signal) {
         ("normal", Some(status), _) => format!("exited {status}"),
+        // The program may have gone on after it had ended the recording.
+        ("normal", None, _) if process.is_session => "end of the log seen".to_owned(),
         ("normal", None, _) => "ended normally".to_owned(),
         ("signal", _, Some(signal)) => format!("killed by {}", format::signal(signal)),
         ("signal", _, None) => "killed by a signal".to_owned(),

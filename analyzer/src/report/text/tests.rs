@@ -93,14 +93,15 @@ fn process() -> Process {
     Process {
         pid: Some(4711),
         parent_pid: Some(1),
-        command: Some(vec![
-            "gatewayd".to_owned(),
-            "--config".to_owned(),
-            "gw.toml".to_owned(),
-        ]),
+        command: Some(
+            ["gatewayd", "--config", "gw.toml"]
+                .map(str::to_owned)
+                .into(),
+        ),
         exe: Some("/usr/bin/gatewayd".to_owned()),
         end: "normal",
         signal: None,
+        is_session: false,
         exit_status: Some(0),
         machine: Some("armv7l".to_owned()),
         threads: 3,
