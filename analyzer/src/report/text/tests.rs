@@ -84,6 +84,10 @@ fn leak(bytes: u64, blocks: u64, stack: Stack) -> Leak {
     }
 }
 
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
 fn process() -> Process {
     let insert = stack(&[
         ("hash_insert", "src/hash.c:638"),
@@ -93,11 +97,7 @@ fn process() -> Process {
     Process {
         pid: Some(4711),
         parent_pid: Some(1),
-        command: Some(
-            ["gatewayd", "--config", "gw.toml"]
-                .map(str::to_owned)
-                .into(),
-        ),
+        command: Some(words("gatewayd --config gw.toml")),
         exe: Some("/usr/bin/gatewayd".to_owned()),
         end: "normal",
         signal: None,
