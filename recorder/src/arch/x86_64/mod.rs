@@ -1,4 +1,5 @@
-//! x86-64, for which each of what the others share is shorter by itself.
+//! x86-64, for which each of what the others share is shorter by itself. Addresses of symbols are computed by instructions of its own: what
+//! the compiler writes can read them from a table that the loader has not relocated yet.
 
 #[cfg(not(any(loom, test)))]
 mod entry;
