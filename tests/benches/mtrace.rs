@@ -6,9 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 use heapwire_tests::build::compile;
-use heapwire_tests::run::{Run, command, json, number};
+use heapwire_tests::run::{command, number};
 use heapwire_tests::scratch::Scratch;
 use object::{Object, ObjectSymbol};
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -93,11 +94,24 @@ fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
+/// Standard output of a command that ends with `status`. Waits in the kernel: to look now and then whether it has ended would add more
+/// than the shortest of them take.
+fn output(command: &mut Command, status: i32) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("it is there");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
 /// Blocks that a report in the script's form lists.
 fn blocks(command: &mut Command) -> u64 {
-    let run = Run::of(command);
-    assert_eq!(run.status, 1, "{}", run.stderr);
-    let lines = run.stdout.lines();
+    let text = output(command, 1);
+    let lines = text.lines();
     lines.filter(|line| line.starts_with("0x")).count() as u64
 }
 
@@ -110,8 +124,9 @@ fn live(words: &[&str], log: &Path) -> u64 {
     {
         command.env("RAYON_NUM_THREADS", threads);
     }
-    let run = Run::of(command.args(["report", "--format", "json"]).arg(log));
-    number(&json(&run)["processes"][0]["totals"]["live_blocks"])
+    let text = output(command.args(["report", "--format", "json"]).arg(log), 0);
+    let report: Value = serde_json::from_str(&text).expect("it is JSON");
+    number(&report["processes"][0]["totals"]["live_blocks"])
 }
 
 /// Blocks of many sites that come and go, the oldest first.
