@@ -7,7 +7,7 @@ use crate::config::CONFIG;
 use crate::event::{Event, Time};
 use crate::flush;
 use crate::helped::Helped;
-use crate::modules::Cache;
+use crate::modules::Caches;
 use crate::ring::{Ring, Slot};
 use crate::sequence;
 use crate::sync::{AtomicU32, FileWord, Relaxed, Wide};
@@ -49,7 +49,7 @@ pub(crate) struct Lane {
     clock_budget: AtomicU32,
     /// The last reading, in milliseconds since `base_clock`.
     now: AtomicU32,
-    pub(crate) cache: Cache,
+    pub(crate) caches: Caches,
     pub(crate) helped: Helped,
     /// The innermost of the waits that this thread is in; null = none.
     pub(crate) waiting: AtomicPtr<Waiting>,

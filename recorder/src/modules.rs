@@ -23,6 +23,10 @@ const TRUSTED_CALLS: u32 = 1024;
 /// How often a module is looked for that others take out at the same time.
 const TRIES: usize = 8;
 const SCRATCH: usize = 20 * 1024;
+/// Look-ups that a thread remembers; a power of two.
+const CACHES: usize = 8;
+/// Addresses that differ in the bits above these are remembered apart: most modules are about this large.
+const CACHED_BITS: usize = 20;
 
 /// One known module.
 struct Known {
@@ -53,8 +57,19 @@ pub(crate) struct Table {
 // SAFETY: the scratch is reached through a `Guard` only, of which there is one at a time; the rest are atomics.
 unsafe impl Sync for Table {}
 
-/// What a thread remembers of its last look-up. Stored by the owning thread alone.
-pub(crate) struct Cache {
+/// What a thread remembers of its last look-ups: one for each part of the address space, so that calls out of several modules by
+/// turns are not looked up anew each time.
+pub(crate) struct Caches([Cache; CACHES]);
+
+impl Caches {
+    #[inline(always)]
+    fn of(&self, pc: usize) -> Option<&Cache> {
+        self.0.get(pc >> CACHED_BITS & (CACHES - 1)) // always there, which the compiler sees
+    }
+}
+
+/// One of them. Stored by the owning thread alone.
+struct Cache {
     version: AtomicU32,
     /// Calls for which a range of no module is still believed.
     trusted: AtomicU32,
@@ -88,10 +103,10 @@ pub(crate) fn base_of(lane: &Lane, pc: usize) -> u64 {
         .unwrap_or(0)
 }
 
-/// The same, if it is the module that the thread looked up last.
+/// The same, if the thread remembers the module.
 #[inline(always)]
 pub(crate) fn known_base_of(lane: &Lane, pc: usize) -> Option<u64> {
-    let (table, cache) = (&image::current()?.modules, &lane.cache);
+    let (table, cache) = (&image::current()?.modules, lane.caches.of(pc)?);
     let is_known = cache.holds(pc) && cache.version.load(Relaxed) == table.version.load(Relaxed);
     let base = cache.base.load(Relaxed) as u64;
     (is_known && base != 0).then_some(base)
@@ -111,7 +126,9 @@ impl Table {
             // A child's first call: its image has not begun, and what is declared now would take the parent's numbers.
             return 0;
         }
-        let cache = &lane.cache;
+        let Some(cache) = lane.caches.of(pc) else {
+            return 0;
+        };
         let trusted = cache.trusted.load(Relaxed);
         let is_current = cache.version.load(Relaxed) == self.version.load(Relaxed);
         if is_current && cache.holds(pc) && cache.base.load(Relaxed) == 0 && trusted != 0 {

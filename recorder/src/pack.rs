@@ -12,8 +12,8 @@ use heapwire_format::{Packed, Packer};
 
 /// Threads that can pack at the same time.
 const BENCHES: usize = 4;
-/// Most bytes of a payload; a full lane takes about 5,000.
-pub(crate) const PAYLOAD: usize = 8 << 10;
+/// Most bytes of a payload; a full lane takes about 9,000.
+pub(crate) const PAYLOAD: usize = 16 << 10;
 
 /// The memory. All zero is valid: all of it is free.
 pub(crate) struct Benches([Bench; BENCHES]);

@@ -24,7 +24,7 @@ use crate::event::Event;
 const FILE_CHUNKS: [Shape; 4] = [
     Shape {
         lanes: 1,
-        slots: 1024,
+        slots: 2048,
     },
     Shape {
         lanes: 3,
