@@ -106,6 +106,8 @@ mod sequence;
 mod start;
 #[cfg(not(loom))]
 mod stream;
+#[cfg(all(test, not(loom)))]
+mod stress;
 #[cfg(not(loom))]
 mod sys;
 #[cfg(not(loom))]
