@@ -360,8 +360,10 @@ pub fn twin(trace: &[u8]) -> Vec<u8> {
 /// Where the payload of the frame that `bytes` begin with begins and ends, if they begin with a whole one of records.
 fn plain_frame(bytes: &[u8]) -> Option<(usize, usize)> {
     let header = bytes.get(..HEADER)?;
-    let sum = crc32(&header[..76]).to_le_bytes();
-    let is_header = header.starts_with(MAGIC) && header[76..] == sum && header[12] == RECORDS;
+    if !header.starts_with(MAGIC) || header[12] != RECORDS {
+        return None;
+    }
+    let is_header = header[76..] == crc32(&header[..76]).to_le_bytes();
     let start = usize::from(u16::from_le_bytes([header[10], header[11]]));
     let length = number_of(&header[16..]) as usize;
     let end = start.checked_add(length)?;

@@ -345,11 +345,26 @@ fn lines(keys: &[&str]) -> Vec<u8> {
 #[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
-        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
-            (sum >> 1) ^ if sum & 1 == 1 { 0xEDB8_8320 } else { 0 }
-        })
+        let [low, ..] = sum.to_le_bytes();
+        (sum >> 8) ^ SUMS[usize::from(low ^ byte)]
     })
 }
+
+/// What each byte does to a sum.
+static SUMS: [u32; 256] = {
+    let mut sums = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut sum, mut bit) = (byte, 0);
+        while bit < 8 {
+            sum = sum >> 1 ^ if sum & 1 == 1 { 0xEDB8_8320 } else { 0 };
+            bit += 1;
+        }
+        sums[byte as usize] = sum;
+        byte += 1;
+    }
+    sums
+};
 
 #[cfg(test)]
 mod tests {
