@@ -37,17 +37,18 @@ fn main() {
     let (seconds, first) = (number(0).unwrap_or(10), number(1).unwrap_or(1));
     rayon::ThreadPoolBuilder::new()
         .num_threads(1)
+        .use_current_thread() // another one would have to be woken for each round
         .build_global()
         .expect("nobody used threads before");
     let place = Place::new();
-    let mut targets = targets(&place);
+    let mut targets = TARGETS.to_vec();
     if let Some(wanted) = words.get(2) {
         targets.retain(|(name, _)| name == wanted);
         assert!(!targets.is_empty(), "no target is called {wanted}");
     }
     let share = Duration::from_millis(seconds * 1000) / u32::try_from(targets.len()).expect("few");
-    for (name, round) in targets {
-        rounds(name, first, share, round);
+    for (name, of) in targets {
+        rounds(name, first, share, of(&place));
     }
 }
 
@@ -60,120 +61,117 @@ fn sometimes_packed(trace: Vec<u8>, random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// All targets by name.
-#[expect(clippy::too_many_lines, reason = "a list")]
-fn targets(place: &Place) -> Vec<(&'static str, Round<'_>)> {
-    let traces = seeds::traces();
-    for seed in &traces {
-        open_trace(seed, place);
-    }
-    let some_trace = move |random: &mut Random| traces[random.below(traces.len())].clone();
-    let logs = seeds::logs();
-    let programs = programs::all(place);
-    for program in &programs {
-        let found = resolve_with(program, &program.bytes);
-        let least = program.addresses.len() / 10;
-        assert!(
-            found > least,
-            "{}: only {found} addresses of the undamaged program have a function",
-            program.kind
-        );
-    }
-    let (frames, records) = (some_trace.clone(), some_trace.clone());
-    vec![
-        (
-            "frames",
-            Box::new(move |random| {
-                let mut bytes = frames(random);
-                mutate::bytes(&mut bytes, random);
-                if random.below(2) == 0 {
-                    mutate::repair(&mut bytes);
-                }
-                read_frames(&bytes, place);
-            }),
-        ),
-        (
-            "records",
-            Box::new(move |random| {
-                let mut bytes = records(random);
-                mutate::fields(&mut bytes, random);
+/// A target's name, and what makes all that it needs before its first round.
+type Target = (&'static str, fn(&Place) -> Round<'_>);
+
+/// All targets.
+const TARGETS: [Target; 8] = [
+    ("frames", |place| {
+        let traces = seeds::traces();
+        Box::new(move |random| {
+            let mut bytes = one_of(&traces, random).clone();
+            mutate::bytes(&mut bytes, random);
+            if random.below(2) == 0 {
                 mutate::repair(&mut bytes);
-                read_records(&sometimes_packed(bytes, random), place);
-            }),
-        ),
-        (
-            "replay",
-            Box::new(|random| replay(&seeds::calls(random), place)),
-        ),
-        (
-            "open_trace",
-            Box::new(move |random| {
-                let mut bytes = some_trace(random);
-                match random.below(4) {
-                    0 => mutate::bytes(&mut bytes, random),
-                    1 => {
-                        mutate::bytes(&mut bytes, random);
-                        mutate::repair(&mut bytes);
-                    }
-                    _ => {
-                        mutate::fields(&mut bytes, random);
-                        mutate::repair(&mut bytes);
-                        bytes = sometimes_packed(bytes, random);
-                    }
-                }
-                open_trace(&bytes, place);
-            }),
-        ),
-        (
-            "split",
-            Box::new(|random| {
-                let trace = sometimes_packed(seeds::calls(random), random);
-                let mut lines = armoured(&trace, [76, 252][random.below(2)]);
-                for _ in 0..random.below(8) {
-                    let line = random.below(lines.len());
-                    mutate::bytes(&mut lines[line], random);
-                }
-                split(&lines.concat(), &trace, place);
-            }),
-        ),
-        (
-            "open_log",
-            Box::new(move |random| {
-                let mut bytes = logs[random.below(logs.len())].clone();
-                if random.below(2) == 0 {
-                    mutate::bytes(&mut bytes, random);
-                }
-                mutate::words(&mut bytes, seeds::WORDS, random);
-                open_log(&bytes, place);
-            }),
-        ),
-        (
-            "resolve",
-            Box::new(move |random| {
-                let program = &programs[random.below(programs.len())];
-                let mut bytes = program.bytes.clone();
-                if random.below(4) == 0 {
-                    mutate::bytes(&mut bytes, random);
-                } else {
-                    mutate::values(&mut bytes, &program.unloaded, random);
-                }
-                let _ = resolve_with(program, &bytes); // any number is a fine answer
-            }),
-        ),
-        (
-            "read_name",
-            Box::new(|random| {
-                let mut bytes = seeds::NAMES[random.below(seeds::NAMES.len())]
-                    .as_bytes()
-                    .to_vec();
-                if random.below(3) == 0 {
-                    mutate::bytes(&mut bytes, random);
-                }
-                mutate::words(&mut bytes, seeds::PIECES, random);
-                read_name(&bytes);
-            }),
-        ),
-    ]
+            }
+            read_frames(&bytes, place);
+        })
+    }),
+    ("records", |place| {
+        let traces = seeds::traces();
+        Box::new(move |random| {
+            let mut bytes = one_of(&traces, random).clone();
+            mutate::fields(&mut bytes, random);
+            mutate::repair(&mut bytes);
+            read_records(&sometimes_packed(bytes, random), place);
+        })
+    }),
+    ("replay", |place| {
+        Box::new(|random| replay(&seeds::calls(random), place))
+    }),
+    ("open_trace", |place| {
+        let traces = seeds::traces();
+        for seed in &traces {
+            open_trace(seed, place);
+        }
+        Box::new(move |random| open_trace(&damaged(&traces, random), place))
+    }),
+    ("split", |place| {
+        Box::new(|random| {
+            let trace = sometimes_packed(seeds::calls(random), random);
+            let mut lines = armoured(&trace, *one_of(&[76, 252], random));
+            for _ in 0..random.below(8) {
+                let line = random.below(lines.len());
+                mutate::bytes(&mut lines[line], random);
+            }
+            split(&lines.concat(), &trace, place);
+        })
+    }),
+    ("open_log", |place| {
+        let logs = seeds::logs();
+        Box::new(move |random| {
+            let mut bytes = one_of(&logs, random).clone();
+            if random.below(2) == 0 {
+                mutate::bytes(&mut bytes, random);
+            }
+            mutate::words(&mut bytes, seeds::WORDS, random);
+            open_log(&bytes, place);
+        })
+    }),
+    ("resolve", |place| {
+        let programs = programs::all(place);
+        for program in &programs {
+            let found = resolve_with(program, &program.bytes);
+            let least = program.addresses.len() / 10;
+            assert!(
+                found > least,
+                "{}: only {found} addresses of the undamaged program have a function",
+                program.kind
+            );
+        }
+        Box::new(move |random| {
+            let program = one_of(&programs, random);
+            let mut bytes = program.bytes.clone();
+            if random.below(4) == 0 {
+                mutate::bytes(&mut bytes, random);
+            } else {
+                mutate::values(&mut bytes, &program.unloaded, random);
+            }
+            let _ = resolve_with(program, &bytes); // any number is a fine answer
+        })
+    }),
+    ("read_name", |_| {
+        Box::new(|random| {
+            let mut bytes = one_of(seeds::NAMES, random).as_bytes().to_vec();
+            if random.below(3) == 0 {
+                mutate::bytes(&mut bytes, random);
+            }
+            mutate::words(&mut bytes, seeds::PIECES, random);
+            read_name(&bytes);
+        })
+    }),
+];
+
+fn one_of<'l, T>(list: &'l [T], random: &mut Random) -> &'l T {
+    &list[random.below(list.len())]
+}
+
+/// One of these with damage that sums show, that they do not show, or in fields alone.
+fn damaged(traces: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut trace = one_of(traces, random).clone();
+    match random.below(4) {
+        0 => mutate::bytes(&mut trace, random),
+        1 => {
+            mutate::bytes(&mut trace, random);
+            mutate::repair(&mut trace);
+        }
+        _ => {
+            mutate::fields(&mut trace, random);
+            mutate::repair(&mut trace);
+            trace = sometimes_packed(trace, random);
+        }
+    }
+    trace
 }
 
 fn rounds(name: &str, first: u64, time: Duration, mut round: impl FnMut(&mut Random)) {
@@ -181,11 +179,18 @@ fn rounds(name: &str, first: u64, time: Duration, mut round: impl FnMut(&mut Ran
     let (mut seed, mut most, mut longest) = (first, 0, Duration::ZERO);
     while begin.elapsed() < time || seed == first {
         let failing = Failing { name, seed };
-        let start = Instant::now();
-        let peak = peak_of(|| round(&mut Random::new(seed)));
-        assert!(peak <= MOST_BYTES, "{peak} bytes held");
-        assert!(start.elapsed() < LONGEST, "took {:?}", start.elapsed());
-        (most, longest) = (most.max(peak), longest.max(start.elapsed()));
+        let mut once = || {
+            let start = Instant::now();
+            let peak = peak_of(|| round(&mut Random::new(seed)));
+            assert!(peak <= MOST_BYTES, "{peak} bytes held");
+            (peak, start.elapsed())
+        };
+        let (peak, mut took) = once();
+        if took >= LONGEST {
+            took = took.min(once().1); // others may have had the processor
+        }
+        assert!(took < LONGEST, "took {took:?}");
+        (most, longest) = (most.max(peak), longest.max(took));
         std::mem::forget(failing);
         seed += 1;
         if (seed - first).is_multiple_of(WORD) {

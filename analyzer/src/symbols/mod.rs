@@ -188,6 +188,9 @@ pub enum Rule {
 /// number of threads.
 #[must_use]
 pub fn resolve(requests: &[(Module, Vec<FileAddress>)], options: &Options) -> Vec<Resolved> {
+    if requests.is_empty() {
+        return Vec::new(); // threads are not made for nothing
+    }
     let search = search::Search::new(options);
     let mut groups: BTreeMap<&Module, Vec<usize>> = BTreeMap::new();
     for (index, (module, _)) in requests.iter().enumerate() {
