@@ -60,6 +60,7 @@ const UNSAFE: &[&str] = &[
     "process.rs",
     "registry.rs",
     "relocate.rs",
+    "repeat.rs",
     "sequence.rs",
     "start.rs",
     "stream.rs",

@@ -7,6 +7,9 @@ use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, TEXT_CHUNK};
 use std::collections::BTreeMap;
 
+/// The key of a repetition: number of the declaration that is repeated.
+const SINCE: &[u8] = b"since";
+
 /// How many process declarations of a stream are tried until one has its whole text.
 const TRIED: usize = 8;
 
@@ -33,6 +36,7 @@ pub(crate) struct ForkPoint {
 /// The declaration of a process image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessDeclaration {
+    /// That of the declaration which this one repeats, if it does.
     pub(crate) number: u64,
     pub(crate) pid: u64,
     /// Nanoseconds since 1970.
@@ -102,6 +106,7 @@ impl ProcessDeclaration {
         let mut fork = None;
         for (key, value) in parse::entries(text) {
             match key {
+                SINCE => declaration.number = parse::decimal(value).unwrap_or(number),
                 b"exe" => declaration.exe = Some(readable(value)),
                 b"arg" => declaration.arguments.push(readable(value)),
                 b"args-cut" => declaration.arguments_cut = parse::decimal(value) != Some(0),
@@ -200,8 +205,9 @@ fn find_text<'s>(
     (text.len() as u64 == length).then_some(text)
 }
 
-/// A module as a module-loaded record and its text declare it.
-pub(crate) fn module(record: &Record, text: &[u8], machine: Machine) -> Module {
+/// A module as a module-loaded record and its text declare it, and the number of the declaration that this one repeats, if it does.
+pub(crate) fn module(record: &Record, text: &[u8], machine: Machine) -> (Module, Option<u64>) {
+    let mut since = None;
     let mut module = Module {
         path: None,
         build_id: None,
@@ -215,10 +221,11 @@ pub(crate) fn module(record: &Record, text: &[u8], machine: Machine) -> Module {
         match key {
             b"path" => module.path = Some(readable(value)).filter(|path| !path.is_empty()),
             b"build-id" => module.build_id = parse::hex_bytes(value),
+            SINCE => since = parse::decimal(value),
             _ => {}
         }
     }
-    module
+    (module, since)
 }
 
 /// Bytes of the trace as text; what is not UTF-8 is replaced.

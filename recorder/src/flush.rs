@@ -5,6 +5,7 @@ use crate::event::{Event, Time};
 use crate::image::{self, Image};
 use crate::lane::Lane;
 use crate::output::{self, Kind, OUTPUT};
+use crate::repeat::repeat;
 use crate::ring::{Span, slot};
 use crate::sync::Relaxed;
 use crate::turn::Turn;
@@ -139,6 +140,7 @@ fn place(image: &Image, lane: &Lane) -> Option<u32> {
     let is_ours = flush_own(image, lane, Goal::Room);
     if is_ours {
         sweep(image, lane);
+        repeat(image, lane);
     }
     if let Some(position) = lane.ring.reserve(lane.limit.load(Relaxed)) {
         return Some(position);

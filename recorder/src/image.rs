@@ -10,6 +10,7 @@ use crate::lane::{self, Lane};
 use crate::log::{self, Log};
 use crate::output::OUTPUT;
 use crate::pack::Benches;
+use crate::repeat::Repeats;
 use crate::start::{self, Beginning};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, Relaxed, Wide};
@@ -44,6 +45,7 @@ pub(crate) struct Image {
     pub(crate) modules: modules::Table,
     pub(crate) stream: Stream,
     pub(crate) benches: Benches,
+    pub(crate) repeats: Repeats,
     pub(crate) log: Log,
     lanes: [Lane; LANES],
 }

@@ -95,8 +95,9 @@ mod paths;
 mod process;
 #[cfg(not(loom))]
 mod registry;
-#[cfg(not(loom))]
 mod relocate;
+#[cfg(not(loom))]
+mod repeat;
 #[cfg(not(loom))]
 #[cfg_attr(test, expect(dead_code, reason = "tests have no hooks"))]
 mod sandbox;

@@ -32,7 +32,7 @@ struct Mapping<'l> {
 pub(crate) fn each_module(
     buffer: &mut [u8],
     path: &mut Text<'_>,
-    mut visit: impl FnMut(&Module, &Text<'_>),
+    visit: &mut dyn FnMut(&Module, &Text<'_>),
 ) -> bool {
     let Ok(fd) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
         return false;
@@ -52,7 +52,7 @@ pub(crate) fn each_module(
             && let Some(at) = rest.iter().position(|byte| *byte == b'\n')
         {
             if let Some(mapping) = rest.get(..at).and_then(parse) {
-                take(&mut current, path, &mapping, &mut visit);
+                take(&mut current, path, &mapping, visit);
             }
             begin = begin.wrapping_add(at).wrapping_add(1);
         }
@@ -63,7 +63,7 @@ pub(crate) fn each_module(
         }
     }
     sys::close(fd);
-    finish(&current, path, &mut visit);
+    finish(&current, path, visit);
     true
 }
 
@@ -71,7 +71,7 @@ fn take(
     current: &mut Module,
     path: &mut Text<'_>,
     mapping: &Mapping<'_>,
-    visit: &mut impl FnMut(&Module, &Text<'_>),
+    visit: &mut dyn FnMut(&Module, &Text<'_>),
 ) {
     let continues = mapping.identity == current.identity
         && mapping.offset >= current.last_offset
@@ -113,7 +113,7 @@ pub(crate) fn push_path(text: &mut Text<'_>, mut path: &[u8]) {
     }
 }
 
-fn finish(current: &Module, path: &Text<'_>, visit: &mut impl FnMut(&Module, &Text<'_>)) {
+fn finish(current: &Module, path: &Text<'_>, visit: &mut dyn FnMut(&Module, &Text<'_>)) {
     if current.start != 0 && current.is_executable {
         visit(current, path);
     }
@@ -246,7 +246,7 @@ mod tests {
             let mut count = 0;
             let mut holds_us = false;
             let here = this_process_has_modules_through_any_buffer as fn() as usize;
-            each_module(&mut buffer, &mut Text::new(&mut room), |module, _| {
+            each_module(&mut buffer, &mut Text::new(&mut room), &mut |module, _| {
                 count += 1;
                 holds_us |= (module.start..module.end).contains(&here);
             });

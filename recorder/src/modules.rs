@@ -8,6 +8,7 @@ use crate::config::CONFIG;
 use crate::event::Event;
 use crate::lane::Lane;
 use crate::maps::{self, Module};
+use crate::sync::Wide;
 use crate::text::Text;
 use crate::turn::Gate;
 use crate::{elf, image, sys};
@@ -33,6 +34,8 @@ struct Known {
     start: AtomicUsize,
     end: AtomicUsize,
     identity: AtomicUsize,
+    /// Number of its declaration.
+    since: Wide,
     /// Number of the path in a log; 0 = none.
     path: AtomicU32,
     /// Not 0 if it was there when the program image began: it is never unloaded.
@@ -274,12 +277,12 @@ impl Guard<'_> {
         for module in table.known().unwrap_or_default() {
             module.is_there.store(0, Relaxed);
         }
-        let (buffer, rest) = self.scratch().split_at_mut(8 * 1024);
-        let (path, text) = rest.split_at_mut(5 * 1024);
-        let (mut path, mut text) = (Text::new(path), Text::new(text));
-        let was_read = maps::each_module(buffer, &mut path, |module, path| {
+        let (buffer, mut path, mut text) = self.rooms();
+        let was_read = maps::each_module(buffer, &mut path, &mut |module, path| {
             let is_asked = only.is_none_or(|pc| (module.start..module.end).contains(&pc));
-            if !table.is_known(module) && is_asked {
+            if let Some(known) = table.entry_of(module) {
+                known.is_there.store(1, Relaxed);
+            } else if is_asked {
                 table.declare(lane, module, path, &mut text, is_start);
             }
         });
@@ -294,6 +297,32 @@ impl Guard<'_> {
                 }
             }
         }
+    }
+
+    /// Room for the list of modules, for a path and for the text of a declaration.
+    fn rooms(&mut self) -> (&mut [u8], Text<'_>, Text<'_>) {
+        let (buffer, rest) = self.scratch().split_at_mut(8 * 1024);
+        let (path, text) = rest.split_at_mut(5 * 1024);
+        (buffer, Text::new(path), Text::new(text))
+    }
+
+    /// Declares again the known module that comes next above `last`. Gives its base and how long its text is.
+    pub(crate) fn repeat_above(&mut self, lane: &Lane, last: u64) -> Option<(u64, usize)> {
+        let table = self.table;
+        let (buffer, mut path, mut text) = self.rooms();
+        let mut next = None;
+        maps::each_module(buffer, &mut path, &mut |module, path| {
+            if next.is_none()
+                && module.start as u64 > last
+                && let Some(known) = table.entry_of(module)
+            {
+                next = describe(module, path.bytes(), &mut text).zip(Some(known.since.load()));
+            }
+        });
+        let (event, since) = next?;
+        text.number_entry(b"since", since);
+        lane.declare(event, text.bytes());
+        Some((event.ptr, text.bytes().len()))
     }
 
     fn unload(&self, lane: &Lane, at: usize) {
@@ -319,6 +348,27 @@ impl Drop for Guard<'_> {
     }
 }
 
+/// The path of a file that may be deleted.
+fn shown(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b" (deleted)").unwrap_or(path)
+}
+
+/// The declaration of a module, with its text in `text`; `None` where no ELF header lies.
+fn describe(module: &Module, path: &[u8], text: &mut Text<'_>) -> Option<Event> {
+    let header = elf::Header::read(module.start)?;
+    text.clear();
+    text.push(b"path=");
+    maps::push_path(text, shown(path));
+    text.push(b"\0");
+    header.push_build_id(text);
+    let length = module.end.wrapping_sub(module.start);
+    let event = Event::of(Op::MODULE_LOADED, module.start as u64, length as u64);
+    Some(Event {
+        pc: header.load_bias as u64,
+        ..event
+    })
+}
+
 /// What only the holder of the guard may do.
 impl Table {
     /// Changes the known modules; `edit` gives the new count. Readers give up meanwhile.
@@ -333,19 +383,12 @@ impl Table {
         self.version.store(version.wrapping_add(2), Release); // pairs with `find`
     }
 
-    fn is_known(&self, module: &Module) -> bool {
-        let Some(known) = self.known() else {
-            return false;
-        };
-        let found = known.iter().find(|known| {
+    fn entry_of(&self, module: &Module) -> Option<&Known> {
+        self.known()?.iter().find(|known| {
             known.start.load(Relaxed) == module.start
                 && known.end.load(Relaxed) == module.end
                 && known.identity.load(Relaxed) == module.identity
-        });
-        if let Some(known) = found {
-            known.is_there.store(1, Relaxed);
-        }
-        found.is_some()
+        })
     }
 
     fn declare(
@@ -359,33 +402,16 @@ impl Table {
         if self.count.load(Relaxed) as usize >= MOST {
             return;
         }
-        let Some(header) = elf::Header::read(module.start) else {
+        let path = path.bytes();
+        let Some(event) = describe(module, path, text) else {
             return;
         };
-        text.clear();
-        let path = path.bytes();
-        let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
-        text.push(b"path=");
-        maps::push_path(text, path);
-        text.push(b"\0");
         let number = match image::current() {
-            Some(image) if CONFIG.get().is_log => image.log.paths.number(path),
+            Some(image) if CONFIG.get().is_log => image.log.paths.number(shown(path)),
             _ => 0,
         };
-        header.push_build_id(text);
-        let event = Event::of(
-            Op::MODULE_LOADED,
-            module.start as u64,
-            module.end.wrapping_sub(module.start) as u64,
-        );
         // Declared before the table names it: a record that refers to it has a higher number.
-        lane.declare(
-            Event {
-                pc: header.load_bias as u64,
-                ..event
-            },
-            text.bytes(),
-        );
+        let since = lane.declare(event, text.bytes());
         self.change(|known, count| {
             let used = known.get(..count as usize).unwrap_or_default();
             let at = used.partition_point(|known| known.start.load(Relaxed) < module.start);
@@ -398,6 +424,7 @@ impl Table {
                 place.start.store(module.start, Relaxed);
                 place.end.store(module.end, Relaxed);
                 place.identity.store(module.identity, Relaxed);
+                place.since.store(since);
                 place.path.store(number, Relaxed);
                 place.is_permanent.store(u32::from(is_permanent), Relaxed);
                 place.is_there.store(1, Relaxed);
@@ -412,6 +439,7 @@ impl Known {
         self.start.store(from.start.load(Relaxed), Relaxed);
         self.end.store(from.end.load(Relaxed), Relaxed);
         self.identity.store(from.identity.load(Relaxed), Relaxed);
+        self.since.store(from.since.load());
         self.path.store(from.path.load(Relaxed), Relaxed);
         self.is_permanent
             .store(from.is_permanent.load(Relaxed), Relaxed);

@@ -354,6 +354,9 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
         Kind::Pipe => write_pipe(image, &frame, turn),
         _ => write_file(&frame),
     };
+    if is_written {
+        image.repeats.note_written(total(&frame));
+    }
     is_written.then_some(span)
 }
 

@@ -99,38 +99,35 @@ fn declare_process(image: &'static Image, own: &Lane, beginning: Beginning) {
     let Some(mut guard) = image.modules.lock(own.tid.load(Relaxed)) else {
         return;
     };
-    let (buffer, text) = guard.scratch().split_at_mut(4096);
-    let mut text = Text::new(text);
-    push_exe(&mut text, buffer);
-    text.number_entry(b"ppid", u64::from(sys::getppid()));
-    text.entry(
-        b"began",
-        match beginning {
-            Beginning::Exec => b"exec",
-            Beginning::Fork => b"fork",
-            Beginning::Call => b"late",
-        },
-    );
-    if beginning == Beginning::Fork {
-        let mut room = [0; 8];
-        let mut tag = Text::new(&mut room);
-        tag.push_hex(&PARENT_TAG.load(Relaxed).to_be_bytes());
-        text.entry(b"parent", tag.bytes());
-        text.number_entry(b"fork", fork_point);
-    }
-    push_target(&mut text, buffer);
-    text.entry(b"options", CONFIG.get().options());
-    text.entry(b"recorder", env!("CARGO_PKG_VERSION").as_bytes());
-    push_arguments(&mut text, buffer);
+    let buffer = guard.scratch().as_mut_slice();
     let pid = u64::from(image.pid.load(Relaxed));
-    let event = Event::of(Op::PROCESS, pid, clock::wall());
-    own.declare(
-        Event {
-            pc: sys::clock(libc::CLOCK_MONOTONIC),
-            ..event
-        },
-        text.bytes(),
-    );
+    let event = Event {
+        pc: sys::clock(libc::CLOCK_MONOTONIC),
+        ..Event::of(Op::PROCESS, pid, clock::wall())
+    };
+    image.repeats.declare_process(own, event, |text| {
+        push_exe(text, buffer);
+        text.number_entry(b"ppid", u64::from(sys::getppid()));
+        text.entry(
+            b"began",
+            match beginning {
+                Beginning::Exec => b"exec",
+                Beginning::Fork => b"fork",
+                Beginning::Call => b"late",
+            },
+        );
+        if beginning == Beginning::Fork {
+            let mut room = [0; 8];
+            let mut tag = Text::new(&mut room);
+            tag.push_hex(&PARENT_TAG.load(Relaxed).to_be_bytes());
+            text.entry(b"parent", tag.bytes());
+            text.number_entry(b"fork", fork_point);
+        }
+        push_target(text, buffer);
+        text.entry(b"options", CONFIG.get().options());
+        text.entry(b"recorder", env!("CARGO_PKG_VERSION").as_bytes());
+        push_arguments(text, buffer);
+    });
 }
 
 fn push_exe(text: &mut Text<'_>, buffer: &mut [u8]) {

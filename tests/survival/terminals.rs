@@ -301,3 +301,67 @@ fn records_take_few_bytes_of_a_line() {
         }
     }
 }
+
+/// The log of `two_phases` with so many pairs in each phase, in lines of so many columns.
+fn log_of_pairs(scratch: &Scratch, pairs: u32, columns: &str) -> PathBuf {
+    let (program, library) = (program(scratch, "two_phases"), recorder(scratch));
+    let log = scratch.join(&format!("pairs.{columns}.log"));
+    let mut command = traced(&program, &library, log.to_str().unwrap());
+    command.env("HEAPWIRE_ARMOUR", columns);
+    let run = Run::with_input(command.arg(pairs.to_string()), b"\n".to_vec());
+    assert_eq!(run.status, 0, "{run:?}");
+    log
+}
+
+#[test]
+fn a_capture_may_begin_anywhere() {
+    let scratch = Scratch::new("middle");
+    for columns in ["76", "252"] {
+        let log = log_of_pairs(&scratch, 40_000, columns);
+        let whole = report(&log);
+        assert_eq!(whole["trace"]["complete"], true, "{}", whole["warnings"]);
+        let bytes = fs::read(&log).unwrap();
+        for part in 1..8 {
+            let middle = scratch.write("middle.log", &bytes[bytes.len() / 8 * part..]);
+            let report = report(&middle);
+            let about = format!("{columns} {part}: {}", report["warnings"]);
+            let [process] = list(&report["processes"]) else {
+                panic!("{report}");
+            };
+            for field in ["pid", "exe", "command", "end", "leaks"] {
+                assert_eq!(process[field], whole["processes"][0][field], "{about}");
+            }
+            assert_eq!(list(&process["errors"]).len(), 0, "{about}");
+            let trace = &report["trace"];
+            assert_eq!(trace["complete"], false, "{about}");
+            let records = number(&trace["records"]) + number(&trace["lost_records"]);
+            assert_eq!(records, number(&whole["trace"]["records"]), "{about}");
+            assert_eq!(
+                trace["start_unix_ns"], whole["trace"]["start_unix_ns"],
+                "{about}"
+            );
+            let kinds = list(&report["warnings"]).iter().map(|it| &it["kind"]);
+            assert!(kinds.clone().any(|kind| kind == "start-missing"), "{about}");
+        }
+    }
+}
+
+/// What is declared again is a small part of the line.
+#[test]
+fn repeated_declarations_cost_little() {
+    let scratch = Scratch::new("repeated");
+    let log = log_of_pairs(&scratch, 40_000, "76");
+    let dump = on(&["dump"], &log).stdout;
+    let is_repeated = |line: &&str| line.contains("\\x00since=") && !line.contains(" op=text ");
+    let repeated: Vec<_> = dump.lines().filter(is_repeated).collect();
+    let text: u64 = repeated.iter().map(|line| text_length(line)).sum();
+    let frames = fs::metadata(&log).unwrap().len() / 2; // a line of 77 bytes carries 47
+    assert!(repeated.len() > 10, "{} repetitions", repeated.len());
+    assert!(text * 30 < frames, "{text} bytes of {frames}");
+}
+
+/// Bytes of the text that a line of a dump shows.
+fn text_length(line: &str) -> u64 {
+    let field = line.split(" base=0x").nth(1).unwrap();
+    u64::from_str_radix(field.split(' ').next().unwrap(), 16).unwrap()
+}

@@ -45,7 +45,7 @@ pub(crate) fn of(
                 around = record.ptr;
             }
             if record.ptr == address || record.ptr == around {
-                let site = events.site(record, &mut sites);
+                let site = events.site(event, &mut sites);
                 found.push(Found {
                     stream,
                     event: *event,

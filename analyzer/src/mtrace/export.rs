@@ -107,7 +107,7 @@ impl Exporter {
         log.mark("= Start")?;
         order::walk(&mut self.trace, stream, |event| -> Result<(), DumpError> {
             if event.record.op.is_heap() {
-                let site = events.site(&event.record, &mut sites);
+                let site = events.site(event, &mut sites);
                 log.event(event, site, &sites)?;
             } else if event.record.op == Op::END {
                 log.finish()?;
@@ -151,7 +151,7 @@ fn write_session(reader: &mut Reader<'_>, out: &mut dyn Write) -> io::Result<u64
         }
         for event in &batch.events {
             if event.record.op.is_heap() {
-                let site = events.site(&event.record, &mut sites);
+                let site = events.site(event, &mut sites);
                 log.event(event, site, &sites)?;
             } else {
                 log.finish()?;

@@ -14,6 +14,8 @@ pub(crate) struct Code {
     machine: Machine,
     /// The module last declared with each base.
     by_base: FxHashMap<u64, ModuleId>,
+    /// Bases that records named before a declaration was seen, with the number of the first of these.
+    undeclared: FxHashMap<u64, u64>,
     /// Loaded modules: base to end and module.
     ranges: BTreeMap<u64, (u64, ModuleId)>,
     /// Innermost site of each declared stack, by its id and epoch.
@@ -36,6 +38,7 @@ impl Code {
         Self {
             machine,
             by_base: FxHashMap::default(),
+            undeclared: FxHashMap::default(),
             ranges: BTreeMap::new(),
             stacks: FxHashMap::default(),
             generation: 0,
@@ -52,17 +55,18 @@ impl Code {
         self.by_base.len() + self.ranges.len() + self.stacks.len()
     }
 
-    /// Takes note of a declaration. One that repeats what is known changes nothing.
-    pub(crate) fn load(&mut self, module: Module, sites: &mut SiteTable) {
+    /// Takes note of a declaration that has counted since this number. One that repeats what is known changes nothing.
+    pub(crate) fn load(&mut self, module: Module, since: u64, sites: &mut SiteTable) {
         let base = module.base;
         let end = base.saturating_add(module.size);
+        let is_of_undeclared = self.undeclared.remove(&base).is_some_and(|it| since < it);
         let id = match self.by_base.get(&base).copied() {
             Some(id) if *sites.module(id) == module => id,
-            Some(id) if is_same_but_unnamed(sites.module(id), &module) => {
+            Some(id) if is_of_undeclared || is_without_text(sites.module(id), &module) => {
                 sites.complete_module(id, module);
                 id
             }
-            Some(id) if is_same_but_unnamed(&module, sites.module(id)) => id,
+            Some(id) if is_without_text(&module, sites.module(id)) => id,
             _ => sites.add_module(module),
         };
         if self.ranges.get(&base) == Some(&(end, id)) {
@@ -92,18 +96,18 @@ impl Code {
     }
 
     /// Takes note of a node of the tree of stacks.
-    pub(crate) fn add_stack_node(&mut self, node: &Record, sites: &mut SiteTable) {
+    pub(crate) fn add_stack_node(&mut self, node: &Record, number: u64, sites: &mut SiteTable) {
         let site = Site {
             call: ReturnAddress(RuntimeAddress(node.pc)),
-            module: self.module(node.pc, node.base, sites),
+            module: self.module(node.pc, node.base, number, sites),
             parent: self.stacks.get(&node.size).copied(),
         };
         self.stacks.insert(node.ptr, sites.add(site));
     }
 
-    /// The site of a heap record.
+    /// The site of a heap record with this number.
     #[inline]
-    pub(crate) fn site(&mut self, record: &Record, sites: &mut SiteTable) -> SiteId {
+    pub(crate) fn site(&mut self, record: &Record, number: u64, sites: &mut SiteTable) -> SiteId {
         let mut base = record.base;
         if record.flags & flag::HAS_STACK != 0 {
             if let Some(site) = self.stacks.get(&record.base) {
@@ -117,7 +121,7 @@ impl Code {
         {
             return recent.site;
         }
-        let module = self.module(record.pc, base, sites);
+        let module = self.module(record.pc, base, number, sites);
         let site = sites.add(Site {
             call: ReturnAddress(RuntimeAddress(record.pc)),
             module,
@@ -133,10 +137,19 @@ impl Code {
     }
 
     /// The module of `pc`: the one last declared with `base`, or without a base the one whose range holds `pc`.
-    fn module(&mut self, pc: u64, base: u64, sites: &mut SiteTable) -> Option<ModuleId> {
+    fn module(
+        &mut self,
+        pc: u64,
+        base: u64,
+        number: u64,
+        sites: &mut SiteTable,
+    ) -> Option<ModuleId> {
         if base != 0 {
-            let machine = self.machine;
-            let unknown = || sites.add_unknown_module(machine);
+            let (machine, undeclared) = (self.machine, &mut self.undeclared);
+            let unknown = || {
+                undeclared.insert(base, number);
+                sites.add_unknown_module(machine)
+            };
             return Some(*self.by_base.entry(base).or_insert_with(unknown));
         }
         let (_, (end, id)) = self.ranges.range(..=pc).next_back()?;
@@ -144,12 +157,11 @@ impl Code {
     }
 }
 
-/// Whether `unnamed` can be a declaration of `module` that lost its text, or the place of one that came late.
-fn is_same_but_unnamed(unnamed: &Module, module: &Module) -> bool {
-    let is_unknown = unnamed.size == 0;
+/// Whether `unnamed` can be a declaration of `module` that lost its text.
+fn is_without_text(unnamed: &Module, module: &Module) -> bool {
     let is_alike =
         (unnamed.base, unnamed.size, unnamed.bias) == (module.base, module.size, module.bias);
-    !unnamed.is_named() && (is_unknown || is_alike)
+    !unnamed.is_named() && is_alike
 }
 
 fn place_of(pc: u64, base: u64) -> usize {

@@ -27,7 +27,7 @@ impl Events {
                 self.begin_declaring(event, sites);
             }
             Op::MODULE_UNLOADED => self.code.unload(record.ptr),
-            Op::STACK_NODE => self.code.add_stack_node(record, sites),
+            Op::STACK_NODE => self.code.add_stack_node(record, event.number, sites),
             Op::FORK => self.forked.push(record.ptr),
             Op::EXEC => self.ending.is_exec = true,
             Op::FAULT => {
@@ -104,8 +104,9 @@ impl Events {
         if record.op == Op::MARK {
             self.marks.label(declaring.number, text);
         } else {
-            let module = declare::module(record, text, self.code.machine());
-            self.code.load(module, sites);
+            let (module, repeated) = declare::module(record, text, self.code.machine());
+            let since = repeated.unwrap_or(declaring.number);
+            self.code.load(module, since, sites);
         }
     }
 

@@ -10,7 +10,7 @@ use super::threads::{OpenRealloc, Threads};
 use super::{Beginning, Counts, Ending};
 use crate::order::Event;
 use crate::sites::{Module, SiteId, SiteTable};
-use heapwire_format::{Family, Op, Record};
+use heapwire_format::{Family, Op};
 use rustc_hash::FxHashMap;
 
 /// What the events of one process image come to, but for the heap.
@@ -55,14 +55,14 @@ impl Events {
         old.begin(self.is_late, self.writes_late, doubted_to)
     }
 
-    /// The site of a heap record, with the modules and stacks declared so far.
-    pub(crate) fn site(&mut self, record: &Record, sites: &mut SiteTable) -> SiteId {
-        self.code.site(record, sites)
+    /// The site of a heap event, with the modules and stacks declared so far.
+    pub(crate) fn site(&mut self, event: &Event, sites: &mut SiteTable) -> SiteId {
+        self.code.site(&event.record, event.number, sites)
     }
 
-    /// Takes note of a module that events to come may name.
+    /// Takes note of a module that any event may name.
     pub(crate) fn declare(&mut self, module: Module, sites: &mut SiteTable) {
-        self.code.load(module, sites);
+        self.code.load(module, 0, sites);
     }
 
     /// Takes the next event; what it means for the heap goes into `batch`.
@@ -98,7 +98,7 @@ impl Events {
             value: record.size,
             clock: event.clock,
             number: event.number,
-            site: self.code.site(record, sites),
+            site: self.code.site(record, event.number, sites),
             tid: event.tid,
             kind: Kind::HandOut,
             family: Family::from_flags(record.flags),

@@ -114,16 +114,23 @@ fn a_stream_without_its_start_says_so() {
     assert_eq!(whole.report().processes[0].errors.len(), 1);
 }
 
-#[test]
-fn a_capture_from_the_middle_learns_from_repeated_declarations() {
+/// What a capture shows that begins with a block of one site, then has declarations of its process and module with these keys more, then
+/// another block of that site.
+fn from_the_middle(process: &str, module: &str) -> crate::Report {
     let mut made = made();
     made.malloc(0x2000, 8, 0x20);
     let begin = made.records.len() - 1;
-    made.process(9, "exe=/bin/late\0began=exec\0");
-    made.module(super::made::BASE, "path=/nowhere/app\0build-id=00ff\0");
+    made.process(9, &format!("exe=/bin/late\0began=exec\0{process}"));
+    let path = format!("path=/nowhere/app\0build-id=00ff\0{module}");
+    made.module(super::made::BASE, &path);
     made.malloc(0x3000, 8, 0x20).end(0);
     made.records.drain(..begin);
-    let report = made.report();
+    made.report()
+}
+
+#[test]
+fn a_capture_from_the_middle_learns_from_repeated_declarations() {
+    let report = from_the_middle("since=1\0", "since=6\0");
     let process = &report.processes[0];
     assert_eq!(process.exe.as_deref(), Some("/bin/late"));
     // One site, though the module was declared between its two records.
@@ -134,6 +141,42 @@ fn a_capture_from_the_middle_learns_from_repeated_declarations() {
     );
     assert!(!report.trace.complete);
     assert_eq!(warned(&report, "start-missing"), 1);
+}
+
+#[test]
+fn a_module_that_came_after_a_call_does_not_hold_it() {
+    for since in ["", "since=1000\0", "since=x\0"] {
+        let report = from_the_middle("since=1\0", since);
+        let process = &report.processes[0];
+        let mut modules: Vec<_> = process
+            .leaks
+            .iter()
+            .map(|leak| leak.stack[0].module.as_deref())
+            .collect();
+        modules.sort();
+        assert_eq!(modules, [None, Some("/nowhere/app")], "{since}");
+    }
+}
+
+#[test]
+fn a_capture_that_begins_with_a_repetition_begins_in_the_middle() {
+    let mut made = made();
+    made.free(0x9000, 0x20);
+    let begin = made.records.len();
+    made.process(9, "exe=/bin/late\0began=exec\0since=1\0");
+    made.free(0xA000, 0x20).end(0);
+    let whole = made.report();
+    assert_eq!(
+        (whole.trace.complete, warned(&whole, "start-missing")),
+        (true, 0)
+    );
+    assert_eq!(whole.processes[0].exe.as_deref(), Some("/nowhere/app"));
+    assert_eq!(whole.processes[0].errors.len(), 2);
+    made.records.drain(..begin);
+    let report = made.report();
+    assert_eq!(warned(&report, "start-missing"), 1);
+    assert_eq!(report.processes[0].totals.earlier_releases, 1);
+    assert!(report.processes[0].errors.is_empty() && !report.trace.complete);
 }
 
 #[test]

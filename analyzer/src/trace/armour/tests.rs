@@ -244,6 +244,28 @@ fn numbers_of_frames_may_come_again_after_256() {
 }
 
 #[test]
+fn lines_of_a_torn_frame_do_not_get_into_one_that_comes_256_later() {
+    let payload = |number: u32| [number.to_le_bytes(); 50].concat();
+    let frames: Vec<_> = (0..600).map(|it| frame(it, &payload(it))).collect();
+    let all: Vec<_> = frames.iter().map(|it| lines(it, 76)).collect();
+    for lost in 0..all[5].len() {
+        let mut log = all.clone();
+        log[5].remove(lost);
+        // Also where all frames in between are lost.
+        for (gap, missing) in [(6..6, 5..6), (6..261, 5..261)] {
+            let mut log = log.clone();
+            log.drain(gap.clone());
+            let (_, found, parted) = parted(&log.concat().concat());
+            let gaps: Vec<_> = parted.found().arrived.missing().collect();
+            assert_eq!(gaps, [(STREAM, missing)], "line {lost}");
+            for frame in &frames[gap.end..] {
+                assert!(found.windows(frame.len()).any(|it| it == frame));
+            }
+        }
+    }
+}
+
+#[test]
 fn a_frame_without_all_its_lines_is_torn_and_named() {
     let frames = frames(3);
     let all: Vec<_> = frames.iter().map(|it| lines(it, 76)).collect();
