@@ -1,8 +1,8 @@
 //! Builds the recorder for the target and hands it to the command, so that one file records and reports.
 //!
-//! Writes `recorders.rs` into `OUT_DIR`: a list of `(target, bytes)`, this machine's recorder first. Those for other machines
-//! are the files `NAME.so` in the folder that `HEAPWIRE_RECORDERS` names, which `tests/devices/build` makes. The list is
-//! empty where there is no recorder at all; the command says so when it is asked to record.
+//! Writes `recorders.rs` into `OUT_DIR`: a list of `Recorder`s, this machine's first. Those for other machines are the files `NAME.so` and
+//! `NAME.o`, for programs that are linked statically, in the folder that `HEAPWIRE_RECORDERS` names; `tests/devices/build` makes them. The
+//! list is empty where there is no recorder at all; the command says so when it is asked to record.
 
 use std::env;
 use std::error::Error;
@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if has_recorder() {
         let library = out.join("libheapwire.so");
         fs::copy(build(&out, &target)?, &library)?;
+        build_object(&out, &target, &library.with_extension("o"))?;
         list.push((target, library));
     }
     println!("cargo::rerun-if-env-changed={FOLDER}");
@@ -73,8 +74,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let entries: String = list
         .iter()
         .map(|(name, library)| {
-            let library = library.to_string_lossy();
-            format!("({name:?}, include_bytes!({library:?}).as_slice()), ")
+            let object = library.with_extension("o");
+            format!("Recorder {{ name: {name:?}, library: include_bytes!({library:?}), object: include_bytes!({object:?}) }}, ")
         })
         .collect();
     fs::write(out.join("recorders.rs"), format!("&[{entries}]"))?;
@@ -96,7 +97,16 @@ fn built(folder: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
         if path.extension() == Some(OsStr::new("so"))
             && let Some(name) = path.file_stem()
         {
+            let object = path.with_extension("o");
+            if !object.is_file() {
+                return Err(format!(
+                    "{}: missing; tests/devices/build makes it",
+                    object.display()
+                )
+                .into());
+            }
             println!("cargo::rerun-if-changed={}", path.display());
+            println!("cargo::rerun-if-changed={}", object.display());
             found.push((name.to_string_lossy().into_owned(), path));
         }
     }
@@ -113,11 +123,35 @@ fn has_recorder() -> bool {
         && env::var_os("CARGO_CFG_MIRI").is_none()
 }
 
-/// Builds the recorder and gives the path of the library.
-///
-/// In a target folder of its own: Cargo holds the lock of the usual one while this script runs.
+/// Builds the library and gives its path.
 fn build(out: &Path, target: &str) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = out.join("recorder");
+    run(&mut cargo(out, target, "build")?)?;
+    Ok(folder(out).join(target).join("release/libheapwire.so"))
+}
+
+/// Builds the recorder as one object, for programs that it is linked into.
+fn build_object(out: &Path, target: &str, object: &Path) -> Result<(), Box<dyn Error>> {
+    let mut cargo = cargo(out, target, "rustc")?;
+    cargo.args(["--crate-type", "staticlib", "--"]);
+    cargo.args(["--cfg", "heapwire_static"]);
+    run(cargo.arg(format!("--emit=obj={}", object.display())))
+}
+
+fn run(cargo: &mut Command) -> Result<(), Box<dyn Error>> {
+    let status = cargo.status()?;
+    if !status.success() {
+        return Err(format!("the recorder does not build ({status})").into());
+    }
+    Ok(())
+}
+
+/// A target folder of the recorder's own: Cargo holds the lock of the usual one while this script runs.
+fn folder(out: &Path) -> PathBuf {
+    out.join("recorder")
+}
+
+/// Cargo's `verb` for the recorder as it ships.
+fn cargo(out: &Path, target: &str, verb: &str) -> Result<Command, Box<dyn Error>> {
     let mut cargo = Command::new(variable("CARGO")?);
     for (name, _) in env::vars_os() {
         if leaks(&name) {
@@ -129,30 +163,21 @@ fn build(out: &Path, target: &str) -> Result<PathBuf, Box<dyn Error>> {
     if target.contains("musl") {
         flags.push_str("\x1f-Ctarget-feature=-crt-static");
     }
-    let status = cargo
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "heapwire-recorder",
-        ])
+    cargo
+        .args([verb, "--quiet", "--release"])
+        .args(["--package", "heapwire-recorder"])
         .args(["--manifest-path", "../recorder/Cargo.toml"])
         .args(["--target", target])
         .arg("--target-dir")
-        .arg(&folder)
+        .arg(folder(out))
         .env("CARGO_ENCODED_RUSTFLAGS", flags)
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_LTO", "fat")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        .status()?;
-    if !status.success() {
-        return Err(format!("the recorder does not build ({status})").into());
-    }
-    Ok(folder.join(target).join("release").join("libheapwire.so"))
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    Ok(cargo)
 }
 
 fn leaks(name: &OsStr) -> bool {

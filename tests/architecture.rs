@@ -51,6 +51,7 @@ const UNSAFE: &[&str] = &[
     "hooks.rs",
     "image.rs",
     "lane.rs",
+    "linked.rs",
     "loader.rs",
     "log.rs",
     "modules.rs",

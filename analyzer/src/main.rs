@@ -154,26 +154,30 @@ fn is_missing(files: &[PathBuf]) -> bool {
 
 /// `heapwire recorder`.
 fn write_recorder(asked: &Recorder, out: &mut dyn Write) -> Result<()> {
-    match &asked.output {
-        None => {
-            for (target, library) in record::CARRIED {
-                writeln!(out, "{target}  {} bytes", library.len())?;
-            }
+    let Some(path) = &asked.output else {
+        for recorder in record::CARRIED {
+            writeln!(out, "{}  {} bytes", recorder.name, recorder.library.len())?;
         }
-        Some(path) if path == Path::new("-") => {
-            out.write_all(record::carried(asked.target.as_deref())?)?;
-        }
-        Some(path) => {
-            let library = record::carried(asked.target.as_deref())?;
-            write_library(path, library)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        return out.flush().context("cannot write the result");
+    };
+    let recorder = record::carried(asked.target.as_deref())?;
+    if asked.is_static {
+        write_library(path, &record::archive(recorder.object)?, 0o644)?;
+        out.write_all(&record::link_options(path, recorder.object)?)?;
+    } else if path == Path::new("-") {
+        out.write_all(recorder.library)?;
+    } else {
+        write_library(path, recorder.library, 0o755)?;
     }
     out.flush().context("cannot write the result")
 }
 
 /// Makes the file anew: one that a program has loaded must not change under it.
-fn write_library(path: &Path, library: &[u8]) -> io::Result<()> {
+fn write_library(path: &Path, library: &[u8], mode: u32) -> Result<()> {
+    write_anew(path, library, mode).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write_anew(path: &Path, library: &[u8], mode: u32) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| found.is_file()) {
         std::fs::remove_file(path)?;
     }
@@ -181,11 +185,11 @@ fn write_library(path: &Path, library: &[u8]) -> io::Result<()> {
         .write(true)
         .create(true)
         .truncate(true)
-        .mode(0o755)
+        .mode(mode)
         .open(path)?;
     file.write_all(library)?;
     if file.metadata()?.is_file() {
-        file.set_permissions(PermissionsExt::from_mode(0o755))?;
+        file.set_permissions(PermissionsExt::from_mode(mode))?;
     }
     Ok(())
 }

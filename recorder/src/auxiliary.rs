@@ -39,6 +39,7 @@ pub(crate) fn is_secure() -> bool {
     sys::is_privileged() || value(libc::AT_SECURE).is_some_and(|secure| secure != 0)
 }
 
+#[cfg(not(heapwire_static))]
 /// Address of the loader's list for debuggers, found through the executable's own headers.
 pub(crate) fn debug_list() -> Option<usize> {
     const DYNAMIC: u32 = 2;
@@ -79,7 +80,7 @@ pub(crate) fn debug_list() -> Option<usize> {
     None
 }
 
-#[cfg(target_arch = "mips")]
+#[cfg(all(target_arch = "mips", not(heapwire_static)))]
 fn word_at(address: usize) -> usize {
     // SAFETY: the executable's dynamic section names a word of its data.
     unsafe { core::ptr::with_exposed_provenance::<usize>(address).read() }

@@ -1,10 +1,22 @@
 //! The coarse monotonic clock, by the function that the kernel maps into every process where it is found: it reads a page, a
 //! system call takes a hundred times as long.
 
+use crate::function::Name;
 use crate::sync::Wide;
 use crate::sys;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Name of the kernel's `clock_gettime`. The program may have one of its own, which must not be called from inside `malloc`.
+pub(crate) const KERNELS_NAME: &Name = if cfg!(any(
+    target_arch = "aarch64",
+    target_arch = "powerpc",
+    target_arch = "s390x"
+)) {
+    b"__kernel_clock_gettime\0"
+} else {
+    b"__vdso_clock_gettime\0"
+};
 
 /// Address of the kernel's `clock_gettime`; 0 = not found.
 static KERNELS: AtomicUsize = AtomicUsize::new(0);

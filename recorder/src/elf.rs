@@ -23,6 +23,8 @@ const MAGIC: [u8; 6] = [
 ];
 const MOST_SEGMENTS: usize = 64;
 const LOAD: u32 = 1;
+#[cfg(heapwire_static)]
+const DYNAMIC: u32 = 2;
 const NOTE: u32 = 4;
 const MOST_NOTES: usize = 256;
 
@@ -39,6 +41,9 @@ const fn either(wide: usize, narrow: usize) -> usize {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     pub(crate) load_bias: usize,
+    /// Address of the dynamic section, before the bias; 0 = it has none.
+    #[cfg(heapwire_static)]
+    pub(crate) dynamic: usize,
     notes: [Range; 4],
 }
 
@@ -69,6 +74,8 @@ impl Header {
             let address = word(&segment, either(16, 8))?;
             match kind(&segment)? {
                 LOAD if first_load.is_none() => first_load = Some(address & !0xFFF),
+                #[cfg(heapwire_static)]
+                DYNAMIC => header.dynamic = address,
                 NOTE => {
                     if let Some(note) = notes.next() {
                         *note = Range {

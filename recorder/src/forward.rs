@@ -7,8 +7,10 @@ use crate::function::{Function, Role};
 use crate::heap::{self, NO_SIZE, Release};
 use crate::helped::{Note, Purpose};
 use crate::lane::{self, Lane};
+#[cfg(not(heapwire_static))]
+use crate::late;
 use crate::loader::Found;
-use crate::{early, fatal, image, late, modules, next};
+use crate::{early, fatal, image, modules, next};
 use heapwire_format::{Family, Op, flag};
 
 /// One forwarded call, laid out by `arch::forward` on the stack of the caller.
@@ -101,10 +103,22 @@ fn find(function: Function, call: &Call) -> Option<Found> {
         let address = next::find_now(function).or_else(|| next::find_now(function.stand_in()));
         return address.map(|address| Found { address, length: 0 });
     }
-    next::found(function).or_else(|| late::find(function, place_of(call)))
+    next::found(function).or_else(|| find_late(function, call))
+}
+
+#[cfg(not(heapwire_static))]
+fn find_late(function: Function, call: &Call) -> Option<Found> {
+    late::find(function, place_of(call))
+}
+
+/// A program that is one piece has all that it calls from the start.
+#[cfg(heapwire_static)]
+fn find_late(_: Function, _: &Call) -> Option<Found> {
+    None
 }
 
 /// Code of the module that made the call.
+#[cfg(not(heapwire_static))]
 fn place_of(call: &Call) -> usize {
     if call.pc != crate::forwarded() {
         return call.pc;
@@ -256,6 +270,7 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
     if function.role() == Role::Disposition {
         return disposed(function, call, result);
     }
+    #[cfg(not(heapwire_static))]
     if function.role() == Role::Unload {
         late::forget();
     }

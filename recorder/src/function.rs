@@ -27,35 +27,6 @@ const fn starts<const N: usize>(text: &[u8]) -> [u16; N] {
     out
 }
 
-/// The names with the type of a size, `unsigned long` in `text`, as it is on this target: it is part of operators' names.
-#[expect(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    reason = "as above"
-)]
-const fn with_own_size<const N: usize>(text: &[u8]) -> [u8; N] {
-    const SIZE: u8 = if cfg!(target_pointer_width = "64") {
-        b'm'
-    } else {
-        b'j'
-    };
-    let (mut out, mut at) = ([0; N], 0);
-    while at < N {
-        let before = text.split_at(at).0;
-        let is_size = matches!(
-            before,
-            [.., b'_', b'Z', b'n', b'w' | b'a'] | [.., b'_', b'Z', b'd', b'l' | b'a', b'P', b'v']
-        );
-        out[at] = if is_size && text[at] == b'm' {
-            SIZE
-        } else {
-            text[at]
-        };
-        at += 1;
-    }
-    out
-}
-
 /// What a forwarded call does to the heap, and which arguments say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -82,7 +53,7 @@ pub(crate) enum Role {
 }
 
 macro_rules! functions {
-    ($($variant:ident $text:literal $role:expr;)*) => {
+    ($($variant:ident $text:expr, $role:expr;)*) => {
         /// A function that we stand in for or call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -96,8 +67,7 @@ macro_rules! functions {
         const ALL: [Function; COUNT] = [$(Function::$variant,)*];
 
         /// All names in one piece: a table of references would need relocation, and hooks can run before there was any.
-        const TEXT: &[u8] = &with_own_size::<{ GIVEN.len() }>(GIVEN);
-        const GIVEN: &[u8] = concat!($($text, "\0",)*).as_bytes();
+        const TEXT: &[u8] = concat!($($text, "\0",)*).as_bytes();
 
         const STARTS: [u16; COUNT] = starts(TEXT);
 
@@ -148,91 +118,123 @@ const fn sized_delete(family: Family) -> Role {
     }
 }
 
-functions! {
-    Malloc "malloc" Own;
-    Free "free" Own;
-    Realloc "realloc" Resize;
-    Reallocarray "reallocarray" Resize;
-    Cfree "cfree" Own;
-    FreeSized "free_sized" Own;
-    FreeAlignedSized "free_aligned_sized" Own;
-    Calloc "calloc" AllocateProduct;
-    Memalign "memalign" Allocate { family: Aligned, size: 1 };
-    AlignedAlloc "aligned_alloc" Allocate { family: Aligned, size: 1 };
-    PosixMemalign "posix_memalign" AllocateInto;
-    Valloc "valloc" Allocate { family: Aligned, size: 0 };
-    Pvalloc "pvalloc" Allocate { family: Aligned, size: 0 };
-    NewPlain "_Znwm" new(New);
-    NewNothrow "_ZnwmRKSt9nothrow_t" new(New);
-    NewAlign "_ZnwmSt11align_val_t" new(NewAligned);
-    NewAlignNothrow "_ZnwmSt11align_val_tRKSt9nothrow_t" new(NewAligned);
-    ArrayPlain "_Znam" new(NewArray);
-    ArrayNothrow "_ZnamRKSt9nothrow_t" new(NewArray);
-    ArrayAlign "_ZnamSt11align_val_t" new(NewArrayAligned);
-    ArrayAlignNothrow "_ZnamSt11align_val_tRKSt9nothrow_t" new(NewArrayAligned);
-    DeletePlain "_ZdlPv" delete(New);
-    DeleteNothrow "_ZdlPvRKSt9nothrow_t" delete(New);
-    DeleteSized "_ZdlPvm" sized_delete(New);
-    DeleteAlign "_ZdlPvSt11align_val_t" delete(NewAligned);
-    DeleteAlignNothrow "_ZdlPvSt11align_val_tRKSt9nothrow_t" delete(NewAligned);
-    DeleteSizedAlign "_ZdlPvmSt11align_val_t" sized_delete(NewAligned);
-    DeleteArray "_ZdaPv" delete(NewArray);
-    DeleteArrayNothrow "_ZdaPvRKSt9nothrow_t" delete(NewArray);
-    DeleteArraySized "_ZdaPvm" sized_delete(NewArray);
-    DeleteArrayAlign "_ZdaPvSt11align_val_t" delete(NewArrayAligned);
-    DeleteArrayAlignNothrow "_ZdaPvSt11align_val_tRKSt9nothrow_t" delete(NewArrayAligned);
-    DeleteArraySizedAlign "_ZdaPvmSt11align_val_t" sized_delete(NewArrayAligned);
-    Strdup "strdup" Help;
-    StrdupOld "__strdup" Help;
-    Strndup "strndup" Help;
-    StrndupOld "__strndup" Help;
-    Wcsdup "wcsdup" Help;
-    Vasprintf "vasprintf" Help;
-    VasprintfChecked "__vasprintf_chk" Help;
-    Getline "getline" Help;
-    Getdelim "getdelim" Help;
-    GetdelimOld "__getdelim" Help;
-    Realpath "realpath" Help;
-    RealpathChecked "__realpath_chk" Help;
-    CanonicalizeFileName "canonicalize_file_name" Help;
-    Getcwd "getcwd" Help;
-    GetcwdChecked "__getcwd_chk" Help;
-    GetCurrentDirName "get_current_dir_name" Help;
-    Dlclose "dlclose" Unload;
-    Fork "fork" Fork;
-    ForkOnly "_Fork" Fork;
-    Sigaction "sigaction" Disposition;
-    Signal "signal" Disposition;
-    SignalSysv "__sysv_signal" Disposition;
-    SignalBsd "bsd_signal" Disposition;
-    SignalOld "ssignal" Disposition;
-    SignalPlainSysv "sysv_signal" Disposition;
-    Sigset "sigset" Disposition;
-    Exit "_exit" Own;
-    ExitC "_Exit" Own;
-    QuickExit "quick_exit" Own;
-    Execve "execve" Own;
-    Execv "execv" Own;
-    Execvp "execvp" Own;
-    Execvpe "execvpe" Own;
-    Execl "execl" Own;
-    Execlp "execlp" Own;
-    Execle "execle" Own;
-    Fexecve "fexecve" Own;
-    Execveat "execveat" Own;
-    Longjmp "longjmp" Own;
-    LongjmpOld "_longjmp" Own;
-    LongjmpChecked "__longjmp_chk" Own;
-    Siglongjmp "siglongjmp" Own;
-    Abort "abort" Own;
-    AssertFail "__assert_fail" Own;
-    Prctl "prctl" Own;
-    Syscall "syscall" Own;
-    Mtrace "mtrace" Own;
-    Muntrace "muntrace" Own;
-    Getenv "secure_getenv" Own;
-    GnuLibcVersion "gnu_get_libc_version" Own;
+/// Calls the macro `$with` with the table: each function, its name, and its role.
+macro_rules! each_function {
+    ($with:ident) => {
+        $with! {
+            Malloc "malloc", Own;
+            Free "free", Own;
+            Realloc "realloc", Resize;
+            Reallocarray "reallocarray", Resize;
+            Cfree "cfree", Own;
+            FreeSized "free_sized", Own;
+            FreeAlignedSized "free_aligned_sized", Own;
+            Calloc "calloc", AllocateProduct;
+            Memalign "memalign", Allocate { family: Aligned, size: 1 };
+            AlignedAlloc "aligned_alloc", Allocate { family: Aligned, size: 1 };
+            PosixMemalign "posix_memalign", AllocateInto;
+            Valloc "valloc", Allocate { family: Aligned, size: 0 };
+            Pvalloc "pvalloc", Allocate { family: Aligned, size: 0 };
+            NewPlain $crate::function::sized!("_Znw", ""), new(New);
+            NewNothrow $crate::function::sized!("_Znw", "RKSt9nothrow_t"), new(New);
+            NewAlign $crate::function::sized!("_Znw", "St11align_val_t"), new(NewAligned);
+            NewAlignNothrow $crate::function::sized!("_Znw", "St11align_val_tRKSt9nothrow_t"), new(NewAligned);
+            ArrayPlain $crate::function::sized!("_Zna", ""), new(NewArray);
+            ArrayNothrow $crate::function::sized!("_Zna", "RKSt9nothrow_t"), new(NewArray);
+            ArrayAlign $crate::function::sized!("_Zna", "St11align_val_t"), new(NewArrayAligned);
+            ArrayAlignNothrow $crate::function::sized!("_Zna", "St11align_val_tRKSt9nothrow_t"), new(NewArrayAligned);
+            DeletePlain "_ZdlPv", delete(New);
+            DeleteNothrow "_ZdlPvRKSt9nothrow_t", delete(New);
+            DeleteSized $crate::function::sized!("_ZdlPv", ""), sized_delete(New);
+            DeleteAlign "_ZdlPvSt11align_val_t", delete(NewAligned);
+            DeleteAlignNothrow "_ZdlPvSt11align_val_tRKSt9nothrow_t", delete(NewAligned);
+            DeleteSizedAlign $crate::function::sized!("_ZdlPv", "St11align_val_t"), sized_delete(NewAligned);
+            DeleteArray "_ZdaPv", delete(NewArray);
+            DeleteArrayNothrow "_ZdaPvRKSt9nothrow_t", delete(NewArray);
+            DeleteArraySized $crate::function::sized!("_ZdaPv", ""), sized_delete(NewArray);
+            DeleteArrayAlign "_ZdaPvSt11align_val_t", delete(NewArrayAligned);
+            DeleteArrayAlignNothrow "_ZdaPvSt11align_val_tRKSt9nothrow_t", delete(NewArrayAligned);
+            DeleteArraySizedAlign $crate::function::sized!("_ZdaPv", "St11align_val_t"), sized_delete(NewArrayAligned);
+            Strdup "strdup", Help;
+            StrdupOld "__strdup", Help;
+            Strndup "strndup", Help;
+            StrndupOld "__strndup", Help;
+            Wcsdup "wcsdup", Help;
+            Vasprintf "vasprintf", Help;
+            VasprintfChecked "__vasprintf_chk", Help;
+            Getline "getline", Help;
+            Getdelim "getdelim", Help;
+            GetdelimOld "__getdelim", Help;
+            Realpath "realpath", Help;
+            RealpathChecked "__realpath_chk", Help;
+            CanonicalizeFileName "canonicalize_file_name", Help;
+            Getcwd "getcwd", Help;
+            GetcwdChecked "__getcwd_chk", Help;
+            GetCurrentDirName "get_current_dir_name", Help;
+            Dlclose "dlclose", Unload;
+            Fork "fork", Fork;
+            ForkOnly "_Fork", Fork;
+            Sigaction "sigaction", Disposition;
+            Signal "signal", Disposition;
+            SignalSysv "__sysv_signal", Disposition;
+            SignalBsd "bsd_signal", Disposition;
+            SignalOld "ssignal", Disposition;
+            SignalPlainSysv "sysv_signal", Disposition;
+            Sigset "sigset", Disposition;
+            Exit "_exit", Own;
+            ExitC "_Exit", Own;
+            QuickExit "quick_exit", Own;
+            Execve "execve", Own;
+            Execv "execv", Own;
+            Execvp "execvp", Own;
+            Execvpe "execvpe", Own;
+            Execl "execl", Own;
+            Execlp "execlp", Own;
+            Execle "execle", Own;
+            Fexecve "fexecve", Own;
+            Execveat "execveat", Own;
+            Longjmp "longjmp", Own;
+            LongjmpOld "_longjmp", Own;
+            LongjmpChecked "__longjmp_chk", Own;
+            Siglongjmp "siglongjmp", Own;
+            Abort "abort", Own;
+            AssertFail "__assert_fail", Own;
+            Prctl "prctl", Own;
+            Syscall "syscall", Own;
+            Mtrace "mtrace", Own;
+            Muntrace "muntrace", Own;
+            Getenv "secure_getenv", Own;
+            GnuLibcVersion "gnu_get_libc_version", Own;
+        }
+    };
 }
+
+/// Name of an operator that takes a size, whose type is part of it.
+macro_rules! sized {
+    ($before:literal, $behind:literal) => {
+        concat!($before, $crate::function::size_type!(), $behind)
+    };
+}
+
+/// `unsigned long`, or `unsigned int` where that has the width of a word.
+#[cfg(target_pointer_width = "64")]
+macro_rules! size_type {
+    () => {
+        "m"
+    };
+}
+#[cfg(target_pointer_width = "32")]
+macro_rules! size_type {
+    () => {
+        "j"
+    };
+}
+
+#[cfg(heapwire_static)]
+pub(crate) use each_function;
+pub(crate) use {size_type, sized};
+
+each_function!(functions);
 
 #[cfg(test)]
 mod tests {

@@ -86,6 +86,7 @@ pub(crate) fn current() -> Option<&'static Image> {
 #[cold]
 #[inline(never)]
 pub(crate) fn prepare() -> bool {
+    #[cfg(not(heapwire_static))]
     if !arch::is_relocated() {
         crate::relocate::relocate_early();
         return false;

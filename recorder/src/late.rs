@@ -8,7 +8,7 @@
 
 use crate::function::{Function, Name};
 use crate::loader::{self, Found, Module, Modules};
-use crate::next;
+use crate::{loaded, next};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -108,7 +108,7 @@ fn module_of(pc: usize) -> Module {
     let mut last = usize::MAX;
     loop {
         let mut found = Module::default();
-        for module in next::later_modules() {
+        for module in loaded::later_modules() {
             // Without 0, which is that of no module, the least.
             if module.dynamic > pc && module.dynamic.wrapping_sub(1) < found.dynamic.wrapping_sub(1)
             {
@@ -125,9 +125,9 @@ fn module_of(pc: usize) -> Module {
 
 fn search(function: Function, caller: Module) -> Option<Found> {
     let name = function.name();
-    let (first, found) = next::later_modules().first_with(name)?;
+    let (first, found) = loaded::later_modules().first_with(name)?;
     let is_one = Modules::after(&first).first_with(name).is_none();
-    if !is_one || !next::is_cxx_library(&first) {
+    if !is_one || !loaded::is_cxx_library(&first) {
         next::operators_are_replaced();
     }
     // One that is alone must be the one: a module that finds none is not loaded.
@@ -142,7 +142,7 @@ fn search(function: Function, caller: Module) -> Option<Found> {
 /// What the first module defines by that name among those that were opened for all others (`RTLD_GLOBAL`).
 fn in_global_scope(name: &Name) -> Option<Found> {
     let [array, count] = loader::probe(global_scope()?)?;
-    next::later_modules().find_map(|module| {
+    loaded::later_modules().find_map(|module| {
         let found = module.find(name)?;
         let mut places =
             (0..count & COUNT).map(|index| array.wrapping_add(index.wrapping_mul(WORD)));
@@ -190,7 +190,7 @@ fn in_scope_of(caller: Module, name: &Name) -> Option<Found> {
             return found;
         }
         module.needs(&mut |name| {
-            let needed = next::later_modules().find(|module| is_named(module, name));
+            let needed = loaded::later_modules().find(|module| is_named(module, name));
             if let Some(Module { at, .. }) = needed
                 && let Some(place) = scope.iter_mut().find(|it| **it == 0 || **it == at)
             {
@@ -205,7 +205,7 @@ fn in_scope_of(caller: Module, name: &Name) -> Option<Found> {
 /// The module that the loader was asked for when it loaded `module`: it comes before all that it needs.
 fn root_of(mut module: Module) -> Module {
     'up: loop {
-        for before in next::later_modules() {
+        for before in loaded::later_modules() {
             if before.at == module.at {
                 break;
             }

@@ -11,6 +11,13 @@
 //! `forked` children find it wiped.
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(target_arch = "mips", feature(asm_experimental_arch))]
+#![cfg_attr(
+    heapwire_static,
+    expect(
+        non_snake_case,
+        reason = "hooks have the names of what they stand in for"
+    )
+)]
 #![deny(
     clippy::arithmetic_side_effects,
     clippy::disallowed_macros,
@@ -71,9 +78,20 @@ mod hooks;
 mod image;
 #[cfg(not(loom))]
 mod lane;
-#[cfg(not(any(loom, test)))]
+#[cfg(not(any(loom, test, heapwire_static)))]
 mod late;
+#[cfg(heapwire_static)]
+mod linked;
+#[cfg(not(any(loom, heapwire_static)))]
+mod loaded;
 #[cfg(not(loom))]
+#[cfg_attr(
+    heapwire_static,
+    expect(
+        dead_code,
+        reason = "a program that is one piece has no list of modules"
+    )
+)]
 mod loader;
 #[cfg(not(loom))]
 mod log;
@@ -95,6 +113,7 @@ mod paths;
 mod process;
 #[cfg(not(loom))]
 mod registry;
+#[cfg(not(any(loom, heapwire_static)))]
 mod relocate;
 #[cfg(not(loom))]
 mod repeat;

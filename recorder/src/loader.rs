@@ -4,10 +4,12 @@
 //! others), and nothing is called before we are relocated. Until the program runs the list only grows, and is read as it is. Later
 //! any of its modules can be unloaded while we look, so it is read by copies that fail where memory is gone.
 
-use crate::arch;
-use crate::auxiliary;
+#[cfg(heapwire_static)]
+use crate::elf;
 use crate::function::Name;
 use crate::sys::{self, Errno};
+#[cfg(not(heapwire_static))]
+use crate::{arch, auxiliary};
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -163,6 +165,14 @@ impl Iterator for Modules {
 
 /// The loader's first entry.
 fn first_entry() -> usize {
+    #[cfg(heapwire_static)]
+    return 0;
+    #[cfg(not(heapwire_static))]
+    loaders_first_entry()
+}
+
+#[cfg(not(heapwire_static))]
+fn loaders_first_entry() -> usize {
     let debug = match arch::is_relocated().then(arch::loader_debug_list) {
         Some(list) if list != 0 => list,
         _ => auxiliary::debug_list().unwrap_or(0),
@@ -175,6 +185,17 @@ fn first_entry() -> usize {
 }
 
 impl Module {
+    /// The module whose header is mapped at `address`, which no list has to name.
+    #[cfg(heapwire_static)]
+    pub(crate) fn mapped_at(address: usize) -> Option<Self> {
+        let header = elf::Header::read(address)?;
+        Some(Self {
+            bias: header.load_bias,
+            dynamic: header.load_bias.wrapping_add(header.dynamic),
+            ..Self::default()
+        })
+    }
+
     /// What it defines by that name.
     pub(crate) fn find(&self, name: &Name) -> Option<Found> {
         Tables::of(self)?.find(name)

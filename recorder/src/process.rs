@@ -48,6 +48,10 @@ pub(crate) unsafe extern "C" fn before(
     if is_session(function) {
         return missing;
     }
+    #[cfg(heapwire_static)]
+    if function == Function::Abort && crate::linked::is_by_libc(pc) {
+        return next::known(function).unwrap_or(missing);
+    }
     if (!is_filter || wish.is_some())
         && !image::is_off()
         && let (Some(lane), Some(image)) = (lane_for(function), image::current())
@@ -179,12 +183,15 @@ extern "C" fn finish() {
     }
 }
 
+// In a program that we are part of, the first of those that begin, and so the last of those that end.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(heapwire_static), unsafe(link_section = ".init_array"))]
+#[cfg_attr(heapwire_static, unsafe(link_section = ".init_array.00000"))]
 static BEGIN: extern "C" fn() = begin;
 
 #[used]
-#[unsafe(link_section = ".fini_array")]
+#[cfg_attr(not(heapwire_static), unsafe(link_section = ".fini_array"))]
+#[cfg_attr(heapwire_static, unsafe(link_section = ".fini_array.00000"))]
 static FINISH: extern "C" fn() = finish;
 
 entry_pass!(_exit, Function::Exit);

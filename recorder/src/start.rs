@@ -2,13 +2,14 @@
 
 use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::event::Event;
-use crate::function::Function;
 use crate::image::Image;
 use crate::lane::{self, Lane};
 use crate::output::OUTPUT;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::text::Text;
 use crate::{arch, auxiliary, clock, early, log, next, registry, sequence, sys};
+#[cfg(not(heapwire_static))]
+use crate::{function::Function, loaded};
 use heapwire_format::Op;
 
 /// Stream tag of the image that this process had last; a forked child finds its parent's here.
@@ -123,7 +124,9 @@ fn declare_process(image: &'static Image, own: &Lane, beginning: Beginning) {
             text.entry(b"parent", tag.bytes());
             text.number_entry(b"fork", fork_point);
         }
-        push_target(text, buffer);
+        push_target(text);
+        #[cfg(not(heapwire_static))]
+        push_allocator(text, buffer);
         text.entry(b"options", CONFIG.get().options());
         text.entry(b"recorder", env!("CARGO_PKG_VERSION").as_bytes());
         push_arguments(text, buffer);
@@ -146,7 +149,7 @@ const MALLOC_ALIGNMENT: usize = if align_of::<u128>() > size_of::<[usize; 2]>() 
 };
 
 /// What of the target the reader must know.
-fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
+fn push_target(text: &mut Text<'_>) {
     text.number_entry(b"machine", arch::MACHINE.elf);
     text.number_entry(b"word", size_of::<usize>() as u64);
     text.entry(
@@ -174,10 +177,17 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
         libc.push(version);
         text.entry(b"libc", libc.bytes());
     }
-    if let Some(path) = next::allocator_path(buffer) {
+    text.entry(b"clock", b"monotonic-coarse");
+    text.number_entry(b"clock-resolution", clock::resolution());
+}
+
+/// Which module's allocator is called, and what of it the program does not call through us.
+#[cfg(not(heapwire_static))]
+fn push_allocator(text: &mut Text<'_>, buffer: &mut [u8]) {
+    if let Some(path) = loaded::allocator_path(buffer) {
         text.entry(b"allocator", path);
     }
-    match next::shadowing(buffer) {
+    match loaded::shadowing(buffer) {
         Some((Function::Malloc, path)) => {
             text.entry(b"own-malloc", path);
         }
@@ -187,8 +197,6 @@ fn push_target(text: &mut Text<'_>, buffer: &mut [u8]) {
         }
         None => {}
     }
-    text.entry(b"clock", b"monotonic-coarse");
-    text.number_entry(b"clock-resolution", clock::resolution());
 }
 
 /// The command line, as far as it fits.

@@ -85,14 +85,81 @@ fn no_sample_is_left_out() {
     assert_eq!(found, tested);
 }
 
+/// The same of programs that are linked statically, with the recorder inside: all that have no plug-in and no operators of their own, which
+/// are hooked as well then, and not those of Rust.
+macro_rules! linked {
+    ($($name:ident $path:literal)*) => {
+        mod linked {
+            use super::{Sample, Scratch, check_built};
+            use heapwire_tests::build::Compiler;
+
+            $(
+                #[test]
+                fn $name() {
+                    let scratch = Scratch::new("linked");
+                    let sample = Sample::build_linked(&Compiler::HOST, &[], $path, &scratch);
+                    check_built(&sample, true, &scratch);
+                }
+            )*
+        }
+    };
+}
+
+linked! {
+    abort "c/abort.c"
+    aligned_leaks "c/aligned_leaks.c"
+    at_exit "c/at_exit.c"
+    cross_thread_free "c/cross_thread_free.c"
+    double_free "c/double_free.c"
+    double_free_silent "c/double_free_silent.c"
+    exec "c/exec.c"
+    fork_both_sides "c/fork_both_sides.c"
+    fork_threads "c/fork_threads.c"
+    free_after_reuse "c/free_after_reuse.c"
+    hooks "c/hooks.c"
+    immediate_exit "c/immediate_exit.c"
+    invalid_free_interior "c/invalid_free_interior.c"
+    invalid_free_never "c/invalid_free_never.c"
+    invalid_free_stack "c/invalid_free_stack.c"
+    killed "c/killed.c"
+    leak_loop "c/leak_loop.c"
+    longjmp "c/longjmp.c"
+    malloc_zero "c/malloc_zero.c"
+    oom "c/oom.c"
+    quick_exit "c/quick_exit.c"
+    realloc_forms "c/realloc_forms.c"
+    realloc_to_zero "c/realloc_to_zero.c"
+    signal_handler "c/signal_handler.c"
+    small_stack "c/small_stack.c"
+    stdio_closed "c/stdio_closed.c"
+    strdup_family "c/strdup_family.c"
+    threads_64 "c/threads_64.c"
+    threads_realloc "c/threads_realloc.c"
+    threads_short "c/threads_short.c"
+    timer_signals "c/timer_signals.c"
+    tls_destructors "c/tls_destructors.c"
+    vfork "c/vfork.c"
+    containers "cxx/containers.cpp"
+    exceptions "cxx/exceptions.cpp"
+    header_operators "cxx/header_operators.cpp"
+    mismatched "cxx/mismatched.cpp"
+    new_fails "cxx/new_fails.cpp"
+    new_handler "cxx/new_handler.cpp"
+    operators "cxx/operators.cpp"
+    thread_local "cxx/thread_local.cpp"
+}
+
 fn check(path: &str) {
     let scratch = Scratch::new("sample");
-    let sample = Sample::build(path, &scratch);
+    check_built(&Sample::build(path, &scratch), false, &scratch);
+}
+
+fn check_built(sample: &Sample, is_linked: bool, scratch: &Scratch) {
     let expect = &sample.expect;
 
     let plain = Run::of(without_recorder(Command::new(&sample.program)).args(&sample.arguments));
     assert_eq!(plain.status, expect.status, "without the recorder");
-    let recording = record(&sample.program, &sample.arguments, &scratch);
+    let recording = record(&sample.program, &sample.arguments, scratch);
     assert_eq!(
         recording.run.status, plain.status,
         "{}",
@@ -120,11 +187,10 @@ fn check(path: &str) {
         .map(|process| process["end"].as_str().unwrap());
     assert_eq!(ends.collect::<Vec<_>>(), expect.ends);
     for (name, value) in &expect.totals {
-        assert_eq!(
-            number(&report["processes"][0]["totals"][name]),
-            *value,
-            "{name}"
-        );
+        let found = number(&report["processes"][0]["totals"][name]);
+        // What libc allocates while it begins is only seen where it is part of the program.
+        let is_right = found == *value || is_linked && found > *value;
+        assert!(is_right, "{name}: {found} and not {value}");
     }
     whole(&report);
     sums_agree(&report, &blocks);

@@ -72,6 +72,21 @@ pub fn recorder(scratch: &Scratch) -> PathBuf {
     path
 }
 
+/// Flags for a compiler that links a program statically with the recorder, which is written into `scratch`; `target` chooses which.
+///
+/// # Panics
+///
+/// Where the command does not write it.
+#[must_use]
+pub fn linked_with(target: &[&str], scratch: &Scratch) -> Vec<String> {
+    let mut command = Command::new(heapwire());
+    command.args(["recorder", "--static"]).args(target);
+    let run = Run::of(command.arg("-o").arg(scratch.join("libheapwire.a")));
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let options = scratch.write("libheapwire.options", &run.stdout);
+    vec!["-static".to_owned(), format!("@{}", options.display())]
+}
+
 /// A program with what it says about itself, ready to run.
 #[derive(Debug)]
 pub struct Sample {
@@ -101,6 +116,25 @@ impl Sample {
     /// Where it does not compile.
     #[must_use]
     pub fn build_with(compiler: &Compiler, path: &str, scratch: &Scratch) -> Self {
+        Self::build_by(compiler, path, scratch, &[])
+    }
+
+    /// The same as one piece with libc and recorder; `target` is the recorder's.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not compile.
+    #[must_use]
+    pub fn build_linked(
+        compiler: &Compiler,
+        target: &[&str],
+        path: &str,
+        scratch: &Scratch,
+    ) -> Self {
+        Self::build_by(compiler, path, scratch, &linked_with(target, scratch))
+    }
+
+    fn build_by(compiler: &Compiler, path: &str, scratch: &Scratch, more: &[String]) -> Self {
         let source = workspace().join("samples").join(path);
         let expect = Expectations::read(&source);
         let folder = source.parent().expect("samples lie in folders");
@@ -115,7 +149,12 @@ impl Sample {
             executable("heapwire-samples", &name)
         } else {
             let out = scratch.join(&name);
-            let flags: Vec<&str> = expect.flags.iter().map(String::as_str).collect();
+            let flags: Vec<&str> = expect
+                .flags
+                .iter()
+                .chain(more)
+                .map(String::as_str)
+                .collect();
             compiler.compile(&source, &out, &flags);
             out
         };

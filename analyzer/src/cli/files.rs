@@ -110,6 +110,9 @@ pub(crate) struct Recorder {
     /// Machine to record on [default: this one]
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<String>,
+    /// Write libheapwire.a, for a program that is linked statically, and print what the compiler that links it must be told
+    #[arg(long = "static", conflicts_with = "list")]
+    pub(crate) is_static: bool,
     /// List the targets
     #[arg(long, conflicts_with_all = ["output", "target"])]
     pub(crate) list: bool,

@@ -54,6 +54,7 @@ fn look(path: &Path, diagnosis: &mut Diagnosis) {
     let Looked {
         obstacle,
         own,
+        is_linked,
         has_lines,
         name,
     } = program::look_at(path);
@@ -66,6 +67,7 @@ fn look(path: &Path, diagnosis: &mut Diagnosis) {
     }
     match obstacle {
         Some(obstacle) => diagnosis.hindrance(format!("{runs} {obstacle}")),
+        None if is_linked => diagnosis.fine(format!("{runs} has the recorder linked in")),
         None => diagnosis.fine(format!("{runs} loads the recorder")),
     }
     if let Some(function) = own {

@@ -15,18 +15,28 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Targets and libraries that this command carries; this machine's first.
-pub(crate) const CARRIED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/recorders.rs"));
+/// A recorder that this command carries.
+pub(crate) struct Recorder {
+    /// Its target.
+    pub(crate) name: &'static str,
+    /// For the dynamic linker.
+    pub(crate) library: &'static [u8],
+    /// For programs that it is linked into.
+    pub(crate) object: &'static [u8],
+}
 
-/// The library for `target`, by its name or by the machine in it; without one, that for this machine.
-pub(crate) fn carried(target: Option<&str>) -> Result<&'static [u8]> {
+/// All of them, this machine's first.
+pub(crate) const CARRIED: &[Recorder] = include!(concat!(env!("OUT_DIR"), "/recorders.rs"));
+
+/// The recorder for `target`, by its name or by the machine in it; without one, that for this machine.
+pub(crate) fn carried(target: Option<&str>) -> Result<&'static Recorder> {
     let is_asked = |name: &str| match target {
         Some(target) => target == name || name.split('-').next() == Some(target),
         None => is_own(name),
     };
-    let found = CARRIED.iter().find(|(name, _)| is_asked(name));
+    let found = CARRIED.iter().find(|recorder| is_asked(recorder.name));
     match (found, target) {
-        (Some((_, library)), _) => Ok(library),
+        (Some(recorder), _) => Ok(recorder),
         (None, Some(target)) => {
             bail!("no recorder for {target}: heapwire recorder --list shows those there are")
         }
@@ -42,7 +52,7 @@ fn is_own(name: &str) -> bool {
 
 /// Puts the library where every process of the program can load it, and gives the path.
 pub(crate) fn installed() -> Result<PathBuf> {
-    let library = carried(None)?;
+    let library = carried(None)?.library;
     let name = format!("libheapwire-{:08x}.so", Crc32::of(library));
     let mut last = None;
     for place in places() {

@@ -1,5 +1,6 @@
 //! `heapwire record`: runs a program with the recorder in it, then says what came of it.
 
+mod archive;
 mod child;
 mod declared;
 mod doctor;
@@ -8,6 +9,7 @@ mod observed;
 mod output;
 mod program;
 
+pub(crate) use archive::{archive, link_options};
 pub(crate) use doctor::diagnose;
 pub(crate) use library::{CARRIED, carried};
 pub(crate) use output::{Output, go_on_with, make_afresh};

@@ -26,6 +26,8 @@ pub(crate) struct Looked {
     pub(crate) obstacle: Option<Obstacle>,
     /// The first of the allocator's functions that it defines itself, which keeps calls from the recorder.
     pub(crate) own: Option<&'static str>,
+    /// Whether the recorder is linked into it.
+    pub(crate) is_linked: bool,
     /// Whether it has debug information inside.
     pub(crate) has_lines: bool,
     /// Name of the file that will run: that of a script's interpreter.
@@ -148,12 +150,16 @@ where
 {
     let header = H::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    let has_linker = header
-        .program_headers(endian, data)
-        .ok()?
+    let segments = header.program_headers(endian, data).ok()?;
+    let is_linked = segments
+        .iter()
+        .any(|segment| has_our_note(segment, endian, data));
+    let has_linker = segments
         .iter()
         .any(|segment| segment.p_type(endian) == elf::PT_INTERP);
-    let obstacle = if !has_linker {
+    let obstacle = if is_linked {
+        None
+    } else if !has_linker {
         Some(Obstacle::Static)
     } else if !fits(header.e_machine(endian), header.is_type_64()) {
         Some(Obstacle::Machine)
@@ -167,13 +173,34 @@ where
         .and_then(|at| SANITIZERS.get(at))
         .map(|(_, name)| Obstacle::Sanitizer(name))
     };
+    // Where the recorder is linked in, calls come to it by other names.
+    let own = (!is_linked)
+        .then(|| first_symbol(&FUNCTIONS.map(|name| (name, true)), header, endian, data))
+        .flatten();
     Some(Looked {
         obstacle,
-        own: first_symbol(&FUNCTIONS.map(|name| (name, true)), header, endian, data)
-            .and_then(|at| FUNCTIONS.get(at).copied()),
+        own: own.and_then(|at| FUNCTIONS.get(at).copied()),
+        is_linked,
         has_lines: has_debug_information(header, endian, data),
         name: None,
     })
+}
+
+/// Whether it has the note of a recorder that is linked in: symbols may be stripped.
+fn has_our_note<'data, P, R>(segment: &P, endian: Endianness, data: R) -> bool
+where
+    P: ProgramHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let Ok(Some(mut notes)) = segment.notes(endian, data) else {
+        return false;
+    };
+    while let Ok(Some(note)) = notes.next() {
+        if note.name() == b"heapwire" {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether the recorder that this command carries can be loaded there.

@@ -3,7 +3,7 @@
 //! A machine's file gives the same names as every other; `shared` builds on them, except on x86-64, where each of these is
 //! shorter by itself.
 
-#[cfg(all(not(target_arch = "x86_64"), not(any(loom, test))))]
+#[cfg(not(any(target_arch = "x86_64", loom, test, heapwire_static)))]
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

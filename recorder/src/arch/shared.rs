@@ -55,6 +55,7 @@ core::arch::global_asm!(
     ".popsection",
 );
 
+#[cfg(not(heapwire_static))]
 /// Whether the dynamic linker has relocated this library. Before, even the thread's word cannot be reached.
 pub(crate) fn is_relocated() -> bool {
     machine::thread_offset() != 0
@@ -81,26 +82,33 @@ fn thread_place() -> *mut usize {
 
 // Symbols that the linker, the loader and the machine's own code define. Nobody else is to take ours, and the loader's list is
 // not everywhere.
+#[cfg(not(heapwire_static))]
 core::arch::global_asm!(".hidden _DYNAMIC", ".hidden __ehdr_start", ".weak _r_debug");
 
 unsafe extern "C" {
+    #[cfg(not(heapwire_static))]
     static _DYNAMIC: u8;
+    #[cfg(not(heapwire_static))]
     static __ehdr_start: u8;
+    #[cfg(not(heapwire_static))]
     static _r_debug: u8;
     #[cfg(not(any(loom, test)))]
     fn heapwire_forwarded();
 }
 
+#[cfg(not(heapwire_static))]
 /// Run-time address of our own dynamic section: it tells which entry of the loader's list we are.
 pub(crate) fn own_dynamic_section() -> usize {
     (&raw const _DYNAMIC).expose_provenance()
 }
 
+#[cfg(not(heapwire_static))]
 /// Run-time address of the start of this library.
 pub(crate) fn own_base() -> usize {
     (&raw const __ehdr_start).expose_provenance()
 }
 
+#[cfg(not(heapwire_static))]
 /// Address of the loader's list for debuggers, where the loader exports it and we are relocated; else 0.
 pub(crate) fn loader_debug_list() -> usize {
     // What is weak can be nowhere, which the compiler does not expect.
@@ -125,7 +133,8 @@ pub(crate) fn set_restorer(_action: &mut crate::fatal::Action) {}
 macro_rules! entry {
     ($name:ident, $count:tt, $hook:path) => {
         /// Stands in for the C function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!($crate::arch::hook_entry!($count), hook = sym $hook)
@@ -168,7 +177,8 @@ macro_rules! then_free {
 macro_rules! entry_forward {
     ($name:ident, $function:expr) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -185,7 +195,8 @@ macro_rules! entry_forward {
 macro_rules! entry_pass {
     ($name:ident, $function:expr) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -203,7 +214,8 @@ macro_rules! entry_pass {
 macro_rules! entry_variadic {
     ($name:ident, $function:expr, $fixed:tt) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(

@@ -18,7 +18,8 @@ macro_rules! entry {
     };
     ($name:ident, $pc:literal, $sp:literal, $hook:path) => {
         /// Stands in for the C function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -35,7 +36,8 @@ macro_rules! entry {
 macro_rules! entry_forward {
     ($name:ident, $function:expr) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -68,7 +70,8 @@ pub(crate) unsafe extern "C" fn forward_entry() {
 macro_rules! entry_malloc {
     ($name:ident, $done:path, $first:path) => {
         /// Stands in for `malloc`.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -129,7 +132,8 @@ macro_rules! then_free {
 macro_rules! entry_allocate {
     ($name:ident, $function:expr, $when:path, $real:expr, $given:literal, $size:literal, $flags:expr, $done:path) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -184,7 +188,8 @@ macro_rules! entry_allocate {
 macro_rules! entry_release {
     ($name:ident, $function:expr, $when:path, $hook:path, $flags:expr, $second:literal) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -221,7 +226,8 @@ macro_rules! entry_release {
 macro_rules! entry_pass {
     ($name:ident, $function:expr) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -245,7 +251,8 @@ macro_rules! entry_variadic {
     };
     ($name:ident, $function:expr, $fixed:literal) => {
         /// Stands in for the function of this name.
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
+        #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(

@@ -1,5 +1,5 @@
 //! What the compiler may call for copies and comparisons. Our own, so that nothing is imported: an import cannot be called
-//! before we are relocated.
+//! before we are relocated. In a program that we are part of they are the program's.
 
 core::arch::global_asm!(
     ".globl memcpy, memmove, memset, memcmp, bcmp",

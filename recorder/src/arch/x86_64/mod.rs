@@ -7,7 +7,7 @@ mod entry;
 mod forward;
 #[cfg(not(any(loom, test)))]
 mod frames;
-#[cfg(not(any(loom, test)))]
+#[cfg(not(any(loom, test, heapwire_static)))]
 mod memory;
 
 #[cfg(not(any(loom, test)))]
@@ -140,7 +140,7 @@ core::arch::global_asm!(
 );
 
 /// Whether the dynamic linker has relocated this library. Before, even the thread's word cannot be reached.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, heapwire_static)))]
 pub(crate) fn is_relocated() -> bool {
     let offset: usize;
     // SAFETY: reads our own global offset table, which is mapped as long as this code is.
@@ -187,7 +187,7 @@ pub(crate) fn set_thread_word(word: usize) {
 }
 
 /// Run-time address of our own dynamic section: it tells which entry of the loader's list we are.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, heapwire_static)))]
 pub(crate) fn own_dynamic_section() -> usize {
     let address;
     // SAFETY: computes an address, reads nothing. The linker defines `_DYNAMIC` in every shared library, and
@@ -204,7 +204,7 @@ pub(crate) fn own_dynamic_section() -> usize {
 }
 
 /// Run-time address of the start of this library.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, heapwire_static)))]
 pub(crate) fn own_base() -> usize {
     let address;
     // SAFETY: computes an address, reads nothing. The linker defines the symbol at the ELF header.
@@ -220,7 +220,7 @@ pub(crate) fn own_base() -> usize {
 }
 
 /// Address of the loader's list for debuggers, where the loader exports it and we are relocated; else 0.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, heapwire_static)))]
 pub(crate) fn loader_debug_list() -> usize {
     let address;
     // SAFETY: reads our own global offset table; a weak symbol that nobody defines is 0 there.
