@@ -6,6 +6,7 @@
 use crate::images;
 use crate::mtrace::{Batch, Reader};
 use crate::order::{self, Event};
+use crate::time;
 use crate::trace::{Trace, TraceError};
 use heapwire_format::{Family, Op, Record, TEXT_CHUNK, flag};
 use std::error::Error;
@@ -187,7 +188,7 @@ impl<W: Write> Printer<'_, W> {
 
     fn line(&mut self, event: &Event, text: Option<&[u8]>) -> io::Result<()> {
         let record = &event.record;
-        let time = event.clock.saturating_sub(self.begin_clock);
+        let time = time::since(self.begin_clock, event.clock);
         write!(
             self.out,
             "stream={:08x} number={} op={}",

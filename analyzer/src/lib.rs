@@ -24,6 +24,7 @@ mod split;
 pub mod symbols;
 #[cfg(test)]
 mod tests;
+mod time;
 mod trace;
 
 pub use bundle::{BundleError, Bundled, bundle};

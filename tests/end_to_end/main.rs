@@ -24,6 +24,7 @@ mod progress;
 mod receive;
 mod samples;
 mod symbols;
+mod times;
 mod transfers;
 mod transparency;
 mod truth;

@@ -44,6 +44,7 @@ samples! {
     longjmp "c/longjmp.c"
     malloc_zero "c/malloc_zero.c"
     oom "c/oom.c"
+    pause "c/pause.c"
     quick_exit "c/quick_exit.c"
     realloc_forms "c/realloc_forms.c"
     realloc_to_zero "c/realloc_to_zero.c"

@@ -2,6 +2,7 @@
 
 use crate::images::{Image, Images};
 use crate::replay::Moment;
+use crate::time;
 
 /// What the clock of an image counts.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +24,14 @@ impl Clock {
     /// Nanoseconds since the first recorded process began.
     pub(crate) fn time_ns(self, clock: u64) -> Option<u64> {
         match self {
-            Self::Time(begin) => Some(clock.saturating_sub(begin)),
+            Self::Time(begin) => Some(time::since(begin, clock)),
             Self::Lines => None,
         }
+    }
+
+    /// Whether the call was then or later.
+    pub(crate) fn is_lower_bound(self, clock: u64) -> bool {
+        matches!(self, Self::Time(_)) && time::is_lower_bound(clock)
     }
 
     /// Line of a log.

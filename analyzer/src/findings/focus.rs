@@ -187,6 +187,7 @@ impl Selection {
             size: fault.size.unwrap_or(0),
             thread,
             time_ns,
+            time_is_lower_bound: false,
             log_line,
             inherited: false,
             stack: stack.clone(),

@@ -7,7 +7,7 @@ use crate::replay::{self, Beginning, Moment, Replay};
 use crate::report::{History, HistoryEvent};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::{Trace, TraceError};
-use crate::{images, symbols};
+use crate::{images, symbols, time};
 use heapwire_format::Op;
 
 /// One event, before its site has a name.
@@ -71,7 +71,8 @@ pub(crate) fn of(
             size: (record.op != Op::RELEASED || record.size != u64::MAX).then_some(record.size),
             number: found.event.number,
             thread: thread(moment),
-            time_ns: moment.clock.saturating_sub(begin),
+            time_ns: time::since(begin, moment.clock),
+            time_is_lower_bound: time::is_lower_bound(moment.clock),
             stack: names.stack(moment.site),
         }
     });

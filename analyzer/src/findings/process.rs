@@ -62,13 +62,7 @@ impl Teller<'_> {
             },
             modules: self.names.count_modules(&shown, self.sites),
             totals: totals(outcome),
-            peak: report::Peak {
-                time_ns: self
-                    .clock
-                    .time_ns(outcome.peak.clock)
-                    .filter(|_| outcome.peak.bytes > 0),
-                sites: self.rows(&outcome.peak_sites(), Self::peak_site),
-            },
+            peak: self.peak(outcome),
             timeline: self.timeline(outcome),
             leaks,
             groups,
@@ -121,12 +115,24 @@ impl Teller<'_> {
         }
     }
 
+    fn peak(&self, outcome: &Outcome) -> report::Peak {
+        let clock = Some(outcome.peak.clock).filter(|_| outcome.peak.bytes > 0);
+        report::Peak {
+            time_ns: clock.and_then(|clock| self.clock.time_ns(clock)),
+            time_is_lower_bound: clock.is_some_and(|clock| self.clock.is_lower_bound(clock)),
+            sites: self.rows(&outcome.peak_sites(), Self::peak_site),
+        }
+    }
+
     fn leak(&self, row: &SiteRow) -> report::Leak {
         report::Leak {
             bytes: row.live_bytes,
             blocks: row.live_blocks,
             allocations: row.handed_out,
             oldest_ns: row.oldest.and_then(|clock| self.clock.time_ns(clock)),
+            oldest_is_lower_bound: row
+                .oldest
+                .is_some_and(|clock| self.clock.is_lower_bound(clock)),
             oldest_line: row.oldest.and_then(|clock| self.clock.line(clock)),
             stack: self.names.stack(row.site),
         }
@@ -162,6 +168,7 @@ impl Teller<'_> {
             size: fault.size,
             thread: thread(fault.at),
             time_ns: self.clock.time_ns(fault.at.clock),
+            time_is_lower_bound: self.clock.is_lower_bound(fault.at.clock),
             log_line: self.clock.line(fault.at.clock),
             stack: self.names.stack(fault.at.site),
             first_release: fault.first_release.map(|moment| self.moment(moment)),
@@ -192,6 +199,7 @@ impl Teller<'_> {
         report::Moment {
             thread: thread(moment),
             time_ns: self.clock.time_ns(moment.clock),
+            time_is_lower_bound: self.clock.is_lower_bound(moment.clock),
             log_line: self.clock.line(moment.clock),
             stack: self.names.stack(moment.site),
         }

@@ -45,6 +45,7 @@ impl Selection {
             size: 0,
             thread: None,
             time_ns: None,
+            time_is_lower_bound: false,
             log_line: None,
             inherited: false,
             stack,
@@ -130,6 +131,7 @@ mod tests {
             size: 64,
             thread: Some(7),
             time_ns: Some(1000),
+            time_is_lower_bound: false,
             log_line: None,
             inherited: false,
             stack: [

@@ -3,7 +3,7 @@
 use super::end::End;
 use crate::images::{Image, Images, Start};
 use crate::trace::Trace;
-use crate::{mtrace, report};
+use crate::{mtrace, report, time};
 
 /// Sums up the trace that `images` were replayed from.
 pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
@@ -32,7 +32,8 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
                 && image.differing_copies == 0
         });
     let timed = images.images.iter().filter(|it| it.session.is_none());
-    let last = timed.map(|it| it.outcome.last_clock).max().unwrap_or(0);
+    let seen = trace.observed.iter().map(|observed| observed.clock);
+    let last = timed.map(|it| it.outcome.last_clock).chain(seen).max();
     report::TraceSummary {
         kind: if trace.streams.is_empty() && !trace.logs.is_empty() {
             "mtrace"
@@ -56,7 +57,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         damaged_bytes,
         foreign_bytes,
         start_unix_ns: images.begin_wall,
-        duration_ns: last.saturating_sub(images.begin_clock),
+        duration_ns: last.map_or(0, |last| time::since(images.begin_clock, last)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! A place in a source of records, and the times of those between two readings of the clock.
 
 use super::Event;
-use crate::trace::source::Slot;
+use crate::time;
+use crate::trace::source::{Holder, Slot};
 use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, flag};
 
@@ -16,8 +17,9 @@ pub(super) struct Cursor {
     pub(super) stretch: Stretch,
 }
 
-/// Slots from one reading of the clock to the next. Records in between were made in between, so that is where they are put, in equal
-/// steps: a thread that has been quick reads the clock for every sixteenth record only, however slow it is then.
+/// Slots from one reading of the clock to the next. Records in between were made in between: a thread that has been quick reads the
+/// clock for every sixteenth record only, however slow it is then. So that is where they are put, in equal steps, if it is no
+/// longer than a few ticks of the clock; else they are put at the first reading, before which they were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stretch {
     from: usize,
@@ -26,14 +28,19 @@ pub(super) struct Stretch {
     begin: u16,
     /// Milliseconds that pass.
     length: u16,
+    /// Records from this slot on may be much later than their times.
+    open_from: usize,
 }
 
 impl Stretch {
     /// Slots that are looked through for the next reading.
     const MOST: usize = 64;
+    /// Milliseconds that times may be off by.
+    const SHORT: u16 = 10;
 
-    /// The stretch that begins at a slot. Without a reading at both ends, times stand as they are.
-    pub(super) fn at(slots: &[Slot], from: usize) -> Self {
+    /// The stretch that begins at a slot. Without a reading at both ends times stand as they are; those of the last slots of a
+    /// lane are then open, while a frame is written soon after its last record.
+    pub(super) fn at(slots: &[Slot], from: usize, holder: Holder) -> Self {
         let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
         let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
         let is_reading = |slot: &Slot| is_heap(slot) && slot[1] & flag::TIME_READ != 0;
@@ -42,32 +49,47 @@ impl Stretch {
             to: from + 1,
             begin: slots.get(from).map_or(0, time),
             length: 0,
+            open_from: usize::MAX,
         };
         if !slots.get(from).is_some_and(is_reading) {
-            return alone;
+            let is_open = holder == Holder::Lane && slots.get(from).is_some_and(is_heap);
+            return Self {
+                open_from: if is_open { from } else { usize::MAX },
+                ..alone
+            };
         }
         let mut after = slots.iter().enumerate().skip(from + 1).take(Self::MOST);
         match after.find(|(_, slot)| is_reading(slot) || time(slot) != alone.begin) {
             // Others than heap records have no room for the flag.
-            Some((to, slot)) if is_reading(slot) || !is_heap(slot) => Self {
-                to,
-                length: time(slot).saturating_sub(alone.begin),
-                ..alone
-            },
+            Some((to, slot)) if is_reading(slot) || !is_heap(slot) => {
+                let length = time(slot).saturating_sub(alone.begin);
+                let is_short = length <= Self::SHORT;
+                Self {
+                    to,
+                    length: if is_short { length } else { 0 },
+                    open_from: if is_short { usize::MAX } else { from + 1 },
+                    ..alone
+                }
+            }
             _ => alone,
         }
     }
 
-    /// Nanoseconds at a slot of it.
+    /// The clock at a slot of it, where times count from `clock`.
     #[inline]
-    pub(super) fn nanoseconds(&self, at: usize) -> u64 {
+    pub(super) fn clock(&self, clock: u64, at: usize) -> u64 {
         const MILLISECOND: u64 = 1_000_000;
-        let begin = u64::from(self.begin) * MILLISECOND;
+        let begin = clock.saturating_add(u64::from(self.begin) * MILLISECOND);
         if self.length == 0 {
-            return begin;
+            return if at >= self.open_from {
+                time::lower_bound(begin)
+            } else {
+                time::known(begin)
+            };
         }
         let passed = u64::from(self.length) * MILLISECOND;
-        begin + passed * (at - self.from) as u64 / (self.to - self.from) as u64
+        let passed = passed * (at - self.from) as u64 / (self.to - self.from) as u64;
+        time::known(begin.saturating_add(passed))
     }
 }
 
@@ -176,11 +198,11 @@ impl Cursor {
                 break;
             }
             if at >= stretch.to || at < stretch.from {
-                stretch = Stretch::at(slots, at);
+                stretch = Stretch::at(slots, at, place.holder);
             }
             each(Event {
                 number,
-                clock: place.clock.saturating_add(stretch.nanoseconds(at)),
+                clock: stretch.clock(place.clock, at),
                 tid: place.tid,
                 record: Record::decode(slot),
             });
@@ -199,17 +221,22 @@ impl Cursor {
     #[inline(always)]
     pub(super) fn event(&mut self, at: usize, number: u64) -> Event {
         let record = Record::decode(self.slot(at));
-        let since = if self.sorted.is_some() {
-            u64::from(record.time) * 1_000_000
+        let place = &self.source.place;
+        let clock = if self.sorted.is_some() {
+            time::known(
+                place
+                    .clock
+                    .saturating_add(u64::from(record.time) * 1_000_000),
+            )
         } else {
             if at >= self.stretch.to || at < self.stretch.from {
-                self.stretch = Stretch::at(self.source.slots(), at);
+                self.stretch = Stretch::at(self.source.slots(), at, place.holder);
             }
-            self.stretch.nanoseconds(at)
+            self.stretch.clock(place.clock, at)
         };
         Event {
             number,
-            clock: self.source.place.clock.saturating_add(since),
+            clock,
             tid: match &self.sorted {
                 Some(sorted) => sorted[at].2,
                 None => self.source.place.tid,
@@ -240,6 +267,8 @@ fn in_order(source: &Source) -> Vec<(u64, u32, u32)> {
 mod tests {
     use super::Stretch;
     use crate::tests::made::{ALLOCATED, record};
+    use crate::time;
+    use crate::trace::source::Holder;
 
     /// A slot of an allocation with this time, at which the clock was read or not.
     fn slot(time: u16, is_reading: bool) -> [u8; 40] {
@@ -249,20 +278,58 @@ mod tests {
         slot
     }
 
+    /// Milliseconds of each slot, and whether they are a lower bound.
+    fn times(slots: &[[u8; 40]], holder: Holder) -> Vec<(u64, bool)> {
+        let mut stretch = Stretch::default();
+        (0..slots.len())
+            .map(|at| {
+                if at >= stretch.to {
+                    stretch = Stretch::at(slots, at, holder);
+                }
+                let clock = stretch.clock(7, at);
+                (
+                    time::since(7, clock) / 1_000_000,
+                    time::is_lower_bound(clock),
+                )
+            })
+            .collect()
+    }
+
     #[test]
     fn what_lies_between_two_readings_is_spread_over_the_time_between() {
-        let mut slots = vec![slot(100, true), slot(100, false), slot(100, false)];
-        slots.extend([slot(400, true), slot(400, false)]);
-        let stretch = Stretch::at(&slots, 0);
-        let times: Vec<_> = (0..3)
-            .map(|at| stretch.nanoseconds(at) / 1_000_000)
-            .collect();
-        assert_eq!((times, stretch.to), (vec![100, 200, 300], 3));
-        // Nothing is known of what comes after the last reading.
-        assert_eq!(Stretch::at(&slots, 3).to, 4);
-        assert_eq!(Stretch::at(&slots, 4).nanoseconds(4), 400_000_000);
-        // A clock that seems to run backwards is one that stands still.
-        slots.extend([slot(300, true)]);
-        assert_eq!(Stretch::at(&slots, 3).nanoseconds(4), 400_000_000);
+        let slots = [
+            slot(100, true),
+            slot(100, false),
+            slot(100, false),
+            slot(109, true),
+            slot(109, false),
+            slot(99, true), // a clock that seems to run backwards is one that stands still
+        ];
+        let expected = [100, 103, 106, 109, 109, 99].map(|time| (time, false));
+        assert_eq!(times(&slots, Holder::Frame), expected);
+    }
+
+    #[test]
+    fn where_in_a_pause_a_record_was_made_nobody_knows() {
+        let slots = [
+            slot(100, true),
+            slot(100, false),
+            slot(100, false),
+            slot(3100, true),
+            slot(6100, true),
+            slot(6100, false),
+        ];
+        let mut expected = [
+            (100, false),
+            (100, true),
+            (100, true),
+            (3100, false),
+            (6100, false),
+            (6100, false),
+        ];
+        assert_eq!(times(&slots, Holder::Frame), expected);
+        // A lane's last records are as old as the process was when it ended.
+        expected[5].1 = true;
+        assert_eq!(times(&slots, Holder::Lane), expected);
     }
 }

@@ -34,7 +34,7 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct Event {
     /// Full number.
     pub(crate) number: u64,
-    /// Nanoseconds of the traced machine's clock.
+    /// Nanoseconds of the traced machine's clock, see [`crate::time`]; of a log, its line.
     pub(crate) clock: u64,
     /// Kernel tid; 0 = unknown.
     pub(crate) tid: u32,

@@ -219,6 +219,9 @@ impl Totals {
 pub struct Peak {
     /// Nanoseconds since the first recorded process began.
     pub time_ns: Option<u64>,
+    /// The call was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub time_is_lower_bound: bool,
     /// Sites that held blocks then, most bytes first.
     pub sites: Vec<PeakSite>,
 }
@@ -256,6 +259,9 @@ pub struct Leak {
     pub allocations: u64,
     /// When the oldest of the blocks was handed out, ns since the first recorded process began.
     pub oldest_ns: Option<u64>,
+    /// It was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub oldest_is_lower_bound: bool,
     /// Line of a text log where the oldest of the blocks was handed out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_line: Option<u64>,
@@ -303,6 +309,9 @@ pub struct Fault {
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
     pub time_ns: Option<u64>,
+    /// The call was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub time_is_lower_bound: bool,
     /// Line of a text log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_line: Option<u64>,
@@ -359,6 +368,9 @@ pub struct Moment {
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
     pub time_ns: Option<u64>,
+    /// The call was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub time_is_lower_bound: bool,
     /// Line of a text log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_line: Option<u64>,
@@ -504,6 +516,9 @@ pub struct HistoryEvent {
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
     pub time_ns: u64,
+    /// The call was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub time_is_lower_bound: bool,
     /// The call.
     pub stack: Stack,
 }
@@ -554,6 +569,9 @@ pub struct Block {
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
     pub time_ns: Option<u64>,
+    /// The call was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub time_is_lower_bound: bool,
     /// Line of a text log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_line: Option<u64>,
@@ -561,4 +579,9 @@ pub struct Block {
     pub inherited: bool,
     /// Where it was handed out, or resized last.
     pub stack: Stack,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+const fn is_false(is: &bool) -> bool {
+    !*is
 }

@@ -374,7 +374,8 @@ impl Trace {
     fn observe(&mut self, source: &Source) {
         let streams = self.streams.len();
         let records = source.slots().iter().map(Record::decode);
-        let observed = records.filter_map(|record| Observed::of(&record, streams));
+        let observed =
+            records.filter_map(|record| Observed::of(&record, source.place.clock, streams));
         self.observed.extend(observed);
     }
 

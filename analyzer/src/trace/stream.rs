@@ -82,15 +82,18 @@ pub(crate) struct Observed {
     pub(crate) pid: u64,
     /// As `waitpid` gives it.
     pub(crate) wait_status: u64,
+    /// The clock when the parent saw it.
+    pub(crate) clock: u64,
     /// Streams that appeared before it.
     pub(crate) streams_before: usize,
 }
 
 impl Observed {
-    pub(crate) fn of(record: &Record, streams_before: usize) -> Option<Self> {
+    pub(crate) fn of(record: &Record, clock: u64, streams_before: usize) -> Option<Self> {
         (record.op == Op::OBSERVED_END).then_some(Self {
             pid: record.ptr,
             wait_status: record.size,
+            clock: clock.saturating_add(u64::from(record.time) * 1_000_000),
             streams_before,
         })
     }

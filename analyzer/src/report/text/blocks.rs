@@ -65,7 +65,7 @@ fn head(page: &Page<'_>, block: &Block) -> String {
     let mut parts = vec![
         format!("  {}", escape(&block.address)),
         right(&bytes(block.size), 9),
-        page.exact_moment(block.time_ns),
+        page.exact_moment(block.time_ns, block.time_is_lower_bound),
     ];
     parts.extend(block.thread.map(|thread| format!("thread {thread}")));
     parts.extend(block.inherited.then(|| "inherited".to_owned()));

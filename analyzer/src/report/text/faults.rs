@@ -131,7 +131,7 @@ fn taken<'f>(page: &Page<'_>, fault: &'f Fault) -> Vec<Step<'f>> {
     let again = fault.kind == FaultKind::DoubleFree;
     let step = |what, moment: &'f Moment| Step {
         what,
-        when: page.exact_moment(moment.time_ns),
+        when: page.exact_moment(moment.time_ns, moment.time_is_lower_bound),
         thread: thread(moment.thread),
         stack: &moment.stack,
     };
@@ -139,7 +139,7 @@ fn taken<'f>(page: &Page<'_>, fault: &'f Fault) -> Vec<Step<'f>> {
         what: if again { "freed again" } else { "freed" },
         when: match fault.log_line {
             Some(line) => format!("log line {}", count(line)),
-            None => page.exact_moment(fault.time_ns),
+            None => page.exact_moment(fault.time_ns, fault.time_is_lower_bound),
         },
         thread: thread(fault.thread),
         stack: &fault.stack,

@@ -198,7 +198,7 @@ fn outcome(process: &Process) -> String {
 pub(super) fn figures(page: &mut Page<'_>, process: &Process) {
     let totals = &process.totals;
     page.blank();
-    let at = page.moment(process.peak.time_ns);
+    let at = page.moment(process.peak.time_ns, process.peak.time_is_lower_bound);
     let blocks = counted(totals.peak_blocks, "block");
     let note = if at.is_empty() {
         blocks

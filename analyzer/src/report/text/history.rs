@@ -34,7 +34,7 @@ fn head(page: &Page<'_>, event: &HistoryEvent) -> String {
         format!("  {}", left(event.event, 17)),
         escape(&event.address).into_owned(),
         right(&size, 9),
-        page.exact_moment(Some(event.time_ns)),
+        page.exact_moment(Some(event.time_ns), event.time_is_lower_bound),
     ];
     parts.extend(event.thread.map(|thread| format!("thread {thread}")));
     parts.join("  ")

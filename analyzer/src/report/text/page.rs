@@ -124,12 +124,24 @@ impl<'o> Page<'o> {
         }
     }
 
-    pub(super) fn moment(&self, ns: Option<u64>) -> String {
-        ns.map_or_else(String::new, |ns| format::moment(ns, self.duration_ns))
+    pub(super) fn moment(&self, ns: Option<u64>, is_lower_bound: bool) -> String {
+        self.bounded(ns, is_lower_bound, format::moment)
     }
 
-    pub(super) fn exact_moment(&self, ns: Option<u64>) -> String {
-        ns.map_or_else(String::new, |ns| format::exact_moment(ns, self.duration_ns))
+    pub(super) fn exact_moment(&self, ns: Option<u64>, is_lower_bound: bool) -> String {
+        self.bounded(ns, is_lower_bound, format::exact_moment)
+    }
+
+    fn bounded(
+        &self,
+        ns: Option<u64>,
+        is_lower_bound: bool,
+        format: fn(u64, u64) -> String,
+    ) -> String {
+        let sign = if is_lower_bound { "≥ " } else { "" };
+        ns.map_or_else(String::new, |ns| {
+            format!("{sign}{}", format(ns, self.duration_ns))
+        })
     }
 }
 

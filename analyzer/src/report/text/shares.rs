@@ -51,7 +51,7 @@ fn block(page: &mut Page<'_>, rows: &[String]) {
 fn peak(page: &Page<'_>, process: &Process) -> Vec<String> {
     let sites = &process.peak.sites;
     let (shown, rest) = page.cut(sites);
-    let at = page.moment(process.peak.time_ns);
+    let at = page.moment(process.peak.time_ns, process.peak.time_is_lower_bound);
     let at = if at.is_empty() {
         String::new()
     } else {

@@ -79,7 +79,7 @@ impl<'r> Table<'r> {
         let number = leaks.len().to_string().len();
         let oldest = leaks
             .iter()
-            .map(|leak| columns(&page.moment(leak.oldest_ns)));
+            .map(|leak| columns(&page.moment(leak.oldest_ns, leak.oldest_is_lower_bound)));
         let oldest = oldest.max().unwrap_or(0).max("oldest".len());
         let wide = page.is_wide();
         let stacks: Vec<Vec<Call>> = leaks.iter().map(|leak| names.calls(&leak.stack)).collect();
@@ -137,7 +137,10 @@ impl<'r> Table<'r> {
             "  {}  {}  {}   ",
             right(&number.to_string(), self.number),
             figures(leak),
-            left(&page.moment(leak.oldest_ns), self.oldest)
+            left(
+                &page.moment(leak.oldest_ns, leak.oldest_is_lower_bound),
+                self.oldest
+            )
         );
         let (function, place) = self.calls;
         let mut calls = calls.iter();

@@ -67,7 +67,7 @@ fn figures(page: &mut Page<'_>, report: &Report) {
         );
     }
     if let Some(highest) = all.iter().max_by_key(|of| of.totals.peak_bytes) {
-        let at = page.moment(highest.peak.time_ns);
+        let at = page.moment(highest.peak.time_ns, highest.peak.time_is_lower_bound);
         let of = if all.len() > 1 {
             " (the largest of one process)"
         } else {

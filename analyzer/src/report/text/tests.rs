@@ -34,6 +34,7 @@ fn moment(at_ms: u64, thread: u64, calls: &[(&str, &str)]) -> Moment {
     Moment {
         thread: Some(thread),
         time_ns: Some(at_ms * 1_000_000),
+        time_is_lower_bound: false,
         log_line: None,
         stack: stack(calls),
     }
@@ -56,6 +57,7 @@ fn double_free() -> Fault {
         size: Some(48),
         thread: freed.thread,
         time_ns: freed.time_ns,
+        time_is_lower_bound: false,
         log_line: None,
         stack: freed.stack,
         first_release: Some(moment(
@@ -79,6 +81,7 @@ fn leak(bytes: u64, blocks: u64, stack: Stack) -> Leak {
         blocks,
         allocations: blocks + 2110,
         oldest_ns: Some(4 * SECOND),
+        oldest_is_lower_bound: false,
         oldest_line: None,
         stack,
     }
@@ -121,6 +124,7 @@ fn process() -> Process {
         },
         peak: Peak {
             time_ns: Some(441 * SECOND),
+            time_is_lower_bound: false,
             sites: vec![PeakSite {
                 bytes: 2_202_010,
                 blocks: 9,
@@ -521,6 +525,7 @@ fn live_blocks_are_listed() {
         size,
         thread: Some(7),
         time_ns: Some(SECOND),
+        time_is_lower_bound: false,
         log_line: None,
         inherited: size == 2,
         stack: stack(&[("main", "src/main.c:3")]),
