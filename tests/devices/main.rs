@@ -10,6 +10,7 @@ use heapwire_tests::run::{Run, command, json, list, number, on, run, without_rec
 use heapwire_tests::scratch::Scratch;
 use object::{Object, ObjectSymbol};
 use serde_json::Value;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,6 +112,22 @@ const SAMPLES: &[&str] = &[
     "cxx/thread_local.cpp",
 ];
 
+/// Those that are linked statically with the recorder as well.
+const LINKED: &[&str] = &[
+    "c/double_free.c",
+    "c/fork_threads.c",
+    "c/leak_loop.c",
+    "c/quick_exit.c",
+    "c/realloc_forms.c",
+    "c/strdup_family.c",
+    "c/threads_realloc.c",
+    "c/tls_destructors.c",
+    "cxx/containers.cpp",
+    "cxx/exceptions.cpp",
+    "cxx/mismatched.cpp",
+    "cxx/operators.cpp",
+];
+
 /// Those whose traces come as printable lines as well.
 const AS_LINES: &[&str] = &[
     "c/fork_both_sides.c",
@@ -138,15 +155,35 @@ fn check(machine: &Machine) {
     let written = on(&["recorder", "--target", machine.name, "-o"], &recorder);
     assert_eq!(written.status, 0, "{}", written.stderr);
     stands_alone(&fs::read(&recorder).unwrap());
+    let build = |path, scratch: &Scratch| Sample::build_with(&machine.compiler, path, scratch);
     for path in SAMPLES {
         println!("{path}");
         let scratch = Scratch::new(machine.name);
-        records(machine, &recorder, path, "0", &scratch);
+        records(
+            machine,
+            Some(&recorder),
+            &build(path, &scratch),
+            "0",
+            &scratch,
+        );
     }
     for path in AS_LINES {
         println!("{path} as lines");
         let scratch = Scratch::new(machine.name);
-        records(machine, &recorder, path, "1", &scratch);
+        records(
+            machine,
+            Some(&recorder),
+            &build(path, &scratch),
+            "1",
+            &scratch,
+        );
+    }
+    for path in LINKED {
+        println!("{path} in one piece");
+        let scratch = Scratch::new(machine.name);
+        let target = ["--target", machine.name];
+        let sample = Sample::build_linked(&machine.compiler, &target, path, &scratch);
+        records(machine, None, &sample, "0", &scratch);
     }
     rust_has_its_lines(machine, &recorder);
 }
@@ -224,9 +261,15 @@ fn stands_alone(library: &[u8]) {
     assert!(file.dynamic_symbols().any(|it| it.name() == Ok("malloc")));
 }
 
-/// The sample does what it does without the recorder, and its report says what its comments say.
-fn records(machine: &Machine, recorder: &Path, path: &str, armour: &str, scratch: &Scratch) {
-    let sample = Sample::build_with(&machine.compiler, path, scratch);
+/// The sample does what it does while nothing is recorded, and its report says what its comments say. Without a `recorder` it has one inside.
+fn records(
+    machine: &Machine,
+    recorder: Option<&Path>,
+    sample: &Sample,
+    armour: &str,
+    scratch: &Scratch,
+) {
+    let path = sample.program.display();
     let command_of = |recorder| machine.command(&sample.program, &sample.arguments, recorder);
     let plain = Run::of(command_of(None).current_dir(scratch.path()));
     assert_eq!(
@@ -236,7 +279,7 @@ fn records(machine: &Machine, recorder: &Path, path: &str, armour: &str, scratch
     );
     let trace = scratch.join("trace.hwt");
     let traced = Run::of(
-        command_of(Some(recorder))
+        command_of(recorder)
             .env("HEAPWIRE_OUT", &trace)
             .env("HEAPWIRE_ARMOUR", armour)
             .current_dir(scratch.path()),
@@ -274,14 +317,16 @@ fn records(machine: &Machine, recorder: &Path, path: &str, armour: &str, scratch
     });
     assert_eq!(ends, expected.collect::<Vec<_>>(), "{path}");
     for (name, value) in &sample.expect.totals {
-        let total = &report["processes"][0]["totals"][name];
-        assert_eq!(number(total), *value, "{path}: {name}");
+        let total = number(&report["processes"][0]["totals"][name]);
+        // Where libc is part of the program its own blocks count.
+        let is_right = total == *value || recorder.is_none() && total > *value;
+        assert!(is_right, "{path}: {name}: {total} and not {value}");
     }
-    is_whole(path, &report, ends.contains(&"cut"));
+    is_whole(&path, &report, ends.contains(&"cut"));
 }
 
 /// Nothing was lost on the way; a process that a signal ended cannot say that this was all.
-fn is_whole(path: &str, report: &Value, is_cut: bool) {
+fn is_whole(path: &dyn Display, report: &Value, is_cut: bool) {
     let trace = &report["trace"];
     assert_eq!(
         trace["complete"], !is_cut,
