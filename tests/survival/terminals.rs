@@ -119,6 +119,7 @@ fn over_a_line_between_two_terminals() {
         ("onlcr", "raw -ixon", "text=700", ""),
         ("raw", "raw", "text=700", "HEAPWIRE_ARMOUR=120"),
         ("raw", "raw", "clean", "HEAPWIRE_PACK=0"),
+        ("", "raw", "rate=60000", ""), // slower than the program, which waits
     ];
     for (device, host, line, variables) in cases {
         let about = format!("{device} | {host} | {line} | {variables}");
@@ -221,6 +222,7 @@ fn over_telnet() {
 #[test]
 fn a_stopped_terminal_stops_nobody_who_drops_and_each_record_is_counted() {
     const PAIRS: u64 = 50_000;
+    const RECORDS_IN_FRAME: u64 = 96;
     let scratch = Scratch::new("stopped");
     let (program, library) = (program(&scratch, "two_phases"), recorder(&scratch));
     for columns in ["76", "252"] {
@@ -258,6 +260,15 @@ fn a_stopped_terminal_stops_nobody_who_drops_and_each_record_is_counted() {
                 .clone()
                 .all(|kind| kind != "missing-frames" && kind != "changed-lines")
         );
+        // What is lost on the way is told apart from it.
+        let text = fs::read_to_string(&log).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let (before, after) = lines.split_at(lines.len() / 2);
+        let cut = scratch.write("cut.log", [before, &after[1..]].concat().join("\n") + "\n");
+        let trace = &heapwire_tests::run::report(&cut)["trace"];
+        assert_eq!(number(&trace["lost_by_recorder"]), lost);
+        let on_the_way = number(&trace["lost_records"]) - lost;
+        assert!((1..=RECORDS_IN_FRAME).contains(&on_the_way), "{on_the_way}");
     }
 }
 

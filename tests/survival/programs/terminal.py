@@ -23,6 +23,7 @@ def carry(come, go):
     kind, _, value = line.partition("=")
     chance = random.Random(1)
     count = 0
+    due = 0
     while True:
         try:
             part = os.read(come, 1024)
@@ -35,7 +36,9 @@ def carry(come, go):
         if kind == "noise":
             part = bytes(chance.randrange(256) if chance.randrange(int(value)) == 0 else byte for byte in part)
         if kind == "rate":
-            time.sleep(len(part) / int(value))
+            # What is slept too long now is slept less later, but nothing is saved up while there is nothing to carry.
+            due = max(due, time.monotonic() - 0.05) + len(part) / int(value)
+            time.sleep(max(0, due - time.monotonic()))
         if kind == "text":
             at = chance.randrange(len(part))
             is_due = count + at >= int(value)
