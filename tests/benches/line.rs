@@ -21,8 +21,11 @@ const LINES: [(&str, u64, &str, u64, u64); 4] = [
     ("10 Mbit", 1_250_000, "252", 100_000, 200_000),
 ];
 
-/// Programs that allocate without much output, each a function of how much they do.
-const PROGRAMS: [(&str, fn(u64) -> Vec<String>); 3] = [
+/// A program and the words of its command line for so much that it does.
+type Program = (&'static str, fn(u64) -> Vec<String>);
+
+/// Programs that allocate without much output.
+const PROGRAMS: [Program; 3] = [
     ("perl", |work| {
         let script = format!("my %s; $s{{$_ % 977}} = [$_, \"x$_\"] for 1 .. {work}");
         vec!["-e".to_owned(), script]
