@@ -219,6 +219,105 @@ fn over_telnet() {
     assert!(text.contains(&setup.said), "{text}");
 }
 
+impl Setup {
+    /// The traced program's words, for who starts it on a terminal.
+    fn words(&self) -> [String; 4] {
+        [
+            "env".to_owned(),
+            format!("LD_PRELOAD={}", self.library.display()),
+            "HEAPWIRE_OUT=/proc/self/fd/1".to_owned(),
+            self.program.display().to_string(),
+        ]
+    }
+}
+
+/// Terminal programs, with the keys that end each and its words; LOG is the log that it keeps of LINE.
+const TERMINAL_PROGRAMS: [(&str, &[&str]); 4] = [
+    (
+        "\\x01\\x18",
+        &[
+            "picocom",
+            "--noinit",
+            "--noreset",
+            "--logfile",
+            "LOG",
+            "LINE",
+        ],
+    ),
+    ("\\x14q", &["tio", "--log", "--log-file", "LOG", "LINE"]),
+    ("\\x01x\\r", &["minicom", "-o", "-D", "LINE", "-C", "LOG"]),
+    (
+        "\\x01\\\\y",
+        &["screen", "-L", "-Logfile", "LOG", "LINE", "115200"],
+    ),
+];
+
+#[test]
+fn over_a_line_into_the_logs_of_terminal_programs() {
+    let setup = Setup::new("programs");
+    for (keys, words) in TERMINAL_PROGRAMS {
+        if !is_installed(words[0]) {
+            continue;
+        }
+        let log = setup.scratch.join(&format!("{}.log", words[0]));
+        let mut python = without_recorder(Command::new("python3"));
+        python
+            .arg(source("terminal_program.py"))
+            .arg(&log)
+            .arg(keys);
+        let path = log.to_str().unwrap();
+        python.args(
+            words
+                .iter()
+                .map(|word| if *word == "LOG" { path } else { word }),
+        );
+        let run = Run::of(python.arg("--").args(setup.words()));
+        assert_eq!(run.status, 5, "{}: {run:?}", words[0]);
+        setup.is_complete(&log, words[0]);
+        assert_eq!(setup.text(&log), setup.said, "{}", words[0]);
+    }
+}
+
+#[test]
+fn into_the_log_of_script() {
+    if !is_installed("script") {
+        return;
+    }
+    let setup = Setup::new("script");
+    let log = setup.scratch.join("typescript");
+    let mut script = without_recorder(Command::new("script"));
+    script.args(["-e", "-c", &setup.words().join(" ")]);
+    script.arg("-T").arg(setup.scratch.join("timing")).arg(&log);
+    let run = Run::of(&mut script);
+    assert_eq!(run.status, 5, "{run:?}");
+    setup.is_complete(&log, "script");
+    let text = setup.text(&log);
+    assert!(text.starts_with("Script started on "), "{text}");
+    assert!(text.contains(&format!("\n{}", setup.said)), "{text}");
+    assert!(text.contains("\nScript done on "), "{text}");
+}
+
+#[test]
+fn in_the_log_of_putty() {
+    let setup = Setup::new("putty");
+    let session = fs::read(setup.line("", "raw", "clean", "")).unwrap();
+    let rule = "=~".repeat(11);
+    let header = format!("{rule}= PuTTY log 2026.01.05 10:00:00 {rule}=\r\n");
+    let prompt = "\x1b]0;root@board: ~\x07\x1b[01;32mroot@board\x1b[00m:\x1b[01;34m~\x1b[00m# ";
+    let log = [
+        header.as_bytes(),
+        prompt.as_bytes(),
+        b"./talkative\r\n",
+        &session,
+        prompt.as_bytes(),
+    ]
+    .concat();
+    let log = setup.scratch.write("putty.log", log);
+    setup.is_complete(&log, "PuTTY");
+    let expected = format!("{header}{prompt}./talkative\n{}{prompt}", setup.said);
+    assert_eq!(setup.text(&log), expected.replace("\r\n", "\n"));
+}
+
 #[test]
 fn a_stopped_terminal_stops_nobody_who_drops_and_each_record_is_counted() {
     const PAIRS: u64 = 50_000;
