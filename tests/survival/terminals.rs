@@ -119,7 +119,9 @@ fn over_a_line_between_two_terminals() {
         ("onlcr", "raw -ixon", "text=700", ""),
         ("raw", "raw", "text=700", "HEAPWIRE_ARMOUR=120"),
         ("raw", "raw", "clean", "HEAPWIRE_PACK=0"),
-        ("", "raw", "rate=60000", ""), // slower than the program, which waits
+        ("", "raw", "echo=1000000", ""),
+        ("echo", "raw", "echo=20000", ""), // which goes round and round
+        ("", "raw", "rate=60000", ""),     // slower than the program, which waits
     ];
     for (device, host, line, variables) in cases {
         let about = format!("{device} | {host} | {line} | {variables}");

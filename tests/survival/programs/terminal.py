@@ -4,7 +4,7 @@ terminal.py LOG DEVICE HOST LINE PROGRAM...
 
 DEVICE and HOST are settings of the two terminals, words of stty: raw, -opost, istrip, icanon ... LINE is what happens between them:
 clean; parity (an even one in the high bit); noise=N (one of N bytes is another one); text=N (a message of a kernel after N bytes or more);
-rate=N (bytes a second).
+rate=N (bytes a second); echo=N (the first N bytes are sent back as well).
 """
 import os, pty, random, select, subprocess, sys, termios, threading, time
 
@@ -39,6 +39,14 @@ def carry(come, go):
             # What is slept too long now is slept less later, but nothing is saved up while there is nothing to carry.
             due = max(due, time.monotonic() - 0.05) + len(part) / int(value)
             time.sleep(max(0, due - time.monotonic()))
+        if kind == "echo" and count < int(value):
+            count += len(part)
+            os.set_blocking(come, False)
+            try:
+                os.write(come, part)
+            except BlockingIOError:
+                pass  # the program reads nothing
+            os.set_blocking(come, True)
         if kind == "text":
             at = chance.randrange(len(part))
             is_due = count + at >= int(value)

@@ -145,13 +145,39 @@ fn parted_of(columns: usize, changed: impl Fn(&[u8]) -> Vec<u8>) -> (Vec<u8>, bo
 
 #[test]
 fn long_lines_survive_a_narrow_terminal() {
-    for width in [40, 80, 81, 132] {
+    for (width, wrap) in [
+        (40, &b"\r\n"[..]),
+        (80, b"\r\n"),
+        (81, b"\r\n"),
+        (132, b"\r\n"),
+        (80, b" \r"),
+        (80, b" \r\n"),
+    ] {
         survives(252, |log| {
             let lines = log.split_inclusive(|byte| *byte == b'\n');
-            let wrapped =
-                lines.map(|line| line.chunks(width).collect::<Vec<_>>().join(&b"\r\n"[..]));
+            let wrapped = lines.map(|line| line.chunks(width).collect::<Vec<_>>().join(wrap));
             wrapped.collect::<Vec<_>>().concat()
         });
+    }
+}
+
+#[test]
+fn a_line_that_comes_again_mends_one_that_was_changed() {
+    for columns in [76, 252] {
+        for whole in [0, 1] {
+            let (_, found, parted) = parted_of(columns, |log| {
+                let lines = log.split_inclusive(|byte| *byte == b'\n');
+                let twice = lines.flat_map(|line| {
+                    let mut both = [line.to_vec(), line.to_vec()];
+                    both[1 - whole][9] ^= 1;
+                    both
+                });
+                twice.collect::<Vec<_>>().concat()
+            });
+            assert!(found, "{columns}");
+            assert!(parted.found().damaged > 0 && parted.found().repeated == 0);
+            assert_eq!(parted.found().arrived.missing().count(), 0);
+        }
     }
 }
 
