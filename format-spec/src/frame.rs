@@ -6,6 +6,8 @@ use crate::{Crc32, MAJOR, MINOR};
 pub const FRAME_MAGIC: [u8; 8] = [0x89, b'H', b'W', b'T', 0x0D, 0x0A, 0xFF, 0x1A];
 /// Bytes of a trailer.
 pub const TRAILER_SIZE: usize = 4;
+/// Stream tag of who watches processes from outside; process images have others.
+pub const OBSERVER: u32 = 0;
 /// Most bytes of a frame on a pipe, socket or terminal.
 pub const PIPE_FRAME: usize = 4096;
 /// Frame flag: the records are of several threads.

@@ -1,7 +1,8 @@
 //! Whatever happens to a trace, the command reports what is left or refuses; it never panics and never claims more.
 
+use heapwire_tests::build::Sample;
 use heapwire_tests::packed::twin;
-use heapwire_tests::run::{Run, command};
+use heapwire_tests::run::{Run, command, record, report};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{HEADER, RECORD, TRAILER, Writer};
 use serde_json::Value;
@@ -220,4 +221,22 @@ fn frame_at(bytes: &[u8], number: usize) -> usize {
         .enumerate()
         .filter(|(_, window)| window.starts_with(b"\x89HWT\r\n\xFF\x1A"));
     starts.nth(number).unwrap().0
+}
+
+#[test]
+fn a_torn_word_of_an_observer_makes_no_process() {
+    let scratch = Scratch::new("observer");
+    let sample = Sample::build("c/killed.c", &scratch);
+    let recording = record(&sample.program, &[], &scratch);
+    let whole = std::fs::read(&recording.trace).unwrap();
+    let last = HEADER + RECORD + TRAILER;
+    for left in [HEADER + 10, last - 1] {
+        let cut = scratch.write("cut.hwt", whole[..whole.len() - last + left].to_vec());
+        let report = report(&cut);
+        let processes = report["processes"].as_array().unwrap();
+        let ends: Vec<_> = processes.iter().map(|process| &process["end"]).collect();
+        assert_eq!(ends, ["cut"], "{left} bytes of {last} are left");
+        assert_eq!(report["trace"]["lost_records"], 0);
+        assert_eq!(report["trace"]["damaged_bytes"], left);
+    }
 }

@@ -2,14 +2,11 @@
 
 use super::child::monotonic_ns;
 use super::declared::declares;
-use heapwire_format::{FRAME_MAGIC, FrameKind, Header, Op, Record, trailer};
+use heapwire_format::{FRAME_MAGIC, FrameKind, Header, OBSERVER, Op, Record, trailer};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-
-/// The stream of those who watch.
-const OBSERVER: u32 = 0;
 
 /// Appends the wait status of `pid` to the trace, if it is one and declares that process.
 pub(crate) fn append(trace: &Path, pid: u32, wait_status: i32) -> io::Result<()> {

@@ -34,7 +34,7 @@ pub(crate) use survey::{Census, Damage, Survey, believed, op_name};
 
 use crate::{mtrace, progress};
 use frames::{Frames, Rest};
-use heapwire_format::{FrameKind, Header, MINOR, Record};
+use heapwire_format::{FrameKind, Header, MINOR, OBSERVER, Record};
 use index::Index;
 pub(crate) use input::Input;
 use rustc_hash::FxHashMap;
@@ -256,7 +256,7 @@ impl Trace {
 
     fn add_to_index(&mut self, index: &mut Index, rest: usize, found: Found) {
         match found {
-            Found::Whole(frame) if frame.header.stream == 0 => {
+            Found::Whole(frame) if frame.header.stream == OBSERVER => {
                 self.commit(Judged::of(Found::Whole(frame)), &mut Vec::new());
             }
             Found::Whole(frame) => {
@@ -266,10 +266,7 @@ impl Trace {
                 self.streams[stream].has_records |= is_of_records && holds_records(&frame.header);
                 index.add(stream, rest, frame.offset, frame.header.frame_length());
             }
-            Found::Torn(header) => {
-                let stream = self.stream(&header);
-                self.streams[stream].note_torn(&header);
-            }
+            Found::Torn(header) => self.note_torn(&header),
         }
     }
 
@@ -311,19 +308,14 @@ impl Trace {
             self.condition.newer_minor = self.condition.newer_minor.max(Some(header.version.1));
         }
         match content {
-            Content::Torn => {
-                let stream = self.stream(&header);
-                self.streams[stream].note_torn(&header);
-            }
+            Content::Torn => self.note_torn(&header),
             Content::Damaged => {
                 self.condition.damage(place, header.payload_length.into());
-                let stream = self.stream(&header);
-                self.streams[stream].note_torn(&header);
+                self.note_torn(&header);
             }
             Content::Unknown => {
                 self.condition.unknown_frames += 1;
-                let stream = self.stream(&header);
-                self.streams[stream].note_torn(&header);
+                self.note_torn(&header);
             }
             Content::Skipped => {}
             Content::Records(source, beyond) => {
@@ -331,7 +323,7 @@ impl Trace {
                 if beyond + impossible > 0 {
                     self.condition.damage(place, beyond + impossible);
                 }
-                if header.stream == 0 {
+                if header.stream == OBSERVER {
                     if impossible == 0 {
                         self.observe(&source);
                     }
@@ -377,6 +369,14 @@ impl Trace {
         let observed =
             records.filter_map(|record| Observed::of(&record, source.place.clock, streams));
         self.observed.extend(observed);
+    }
+
+    /// Takes note of what a frame held that cannot be read.
+    fn note_torn(&mut self, header: &Header) {
+        if header.stream != OBSERVER {
+            let stream = self.stream(header);
+            self.streams[stream].note_torn(header);
+        }
     }
 
     fn stream(&mut self, header: &Header) -> usize {
