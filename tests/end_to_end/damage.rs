@@ -231,7 +231,7 @@ fn a_torn_word_of_an_observer_makes_no_process() {
     let whole = std::fs::read(&recording.trace).unwrap();
     let last = HEADER + RECORD + TRAILER;
     for left in [HEADER + 10, last - 1] {
-        let cut = scratch.write("cut.hwt", whole[..whole.len() - last + left].to_vec());
+        let cut = scratch.write("cut.hwt", &whole[..whole.len() - last + left]);
         let report = report(&cut);
         let processes = report["processes"].as_array().unwrap();
         let ends: Vec<_> = processes.iter().map(|process| &process["end"]).collect();
