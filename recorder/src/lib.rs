@@ -16,6 +16,10 @@
     expect(
         non_snake_case,
         reason = "hooks have the names of what they stand in for"
+    ),
+    expect(
+        dead_code,
+        reason = "a program that is one piece has no list of modules"
     )
 )]
 #![deny(
