@@ -177,6 +177,29 @@ fn others_can_connect_and_an_old_trace_goes_on() {
 }
 
 #[test]
+fn who_hangs_up_at_once_keeps_nobody_away() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let receiving = Receiving::start(&format!("listen://{address}"), &to, &["--reconnect"]);
+    let begin = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        assert!(begin.elapsed() < LIMIT, "nobody listens");
+    }
+    for _ in 0..300 {
+        drop(TcpStream::connect(address).unwrap());
+    }
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(&log()).unwrap();
+    until_there(&to, trace().len());
+    receiving.interrupt();
+    assert_eq!(receiving.end().0, 0);
+    assert!(fs::read(&to).unwrap() == trace());
+}
+
+#[test]
 fn no_more_is_written_than_was_allowed_and_nothing_over_what_is_no_trace() {
     let scratch = Scratch::new("recv");
     let to = scratch.join("t.hwt");
@@ -188,10 +211,14 @@ fn no_more_is_written_than_was_allowed_and_nothing_over_what_is_no_trace() {
     let run = Run::with_input(&mut command_line, endless);
     assert_eq!(run.status, 0);
     assert!(
-        prose(&run.stderr).contains("the trace has the size that was allowed"),
+        prose(&run.stderr).contains("as much has come as was allowed"),
         "{run:?}"
     );
     assert!(fs::metadata(&to).unwrap().len() <= 20 << 10);
+    let junk = vec![b'~'; 1 << 20];
+    let run = Run::with_input(&mut command_line, junk);
+    assert!(run.stdout.len() <= 20 << 10, "{}", run.stdout.len());
+    assert!(prose(&run.stderr).contains("as much has come as was allowed"));
     let notes = scratch.write("notes", "mine\n");
     for options in [&[][..], &["--append"]] {
         let mut command_line = command();

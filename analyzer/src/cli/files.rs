@@ -97,7 +97,7 @@ pub(crate) struct Recv {
     /// Connect again when the line is cut, until Ctrl-C
     #[arg(long)]
     pub(crate) reconnect: bool,
-    /// Bytes of the trace at which to end
+    /// Bytes of trace and text at which to end
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = crate::quantity::bytes)]
     pub(crate) max_size: u64,
 }

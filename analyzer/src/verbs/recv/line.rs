@@ -1,6 +1,6 @@
 //! The line as events: opened, read and opened again by a thread of its own, so that nobody waits for it in vain.
 
-use super::source::{Line, Source};
+use super::source::{Line, Opener, Source};
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,18 +34,20 @@ pub(super) fn open(source: Source, reopens: bool) -> Receiver<Event> {
         thread::spawn(move || pass_on(&to));
     }
     thread::spawn(move || {
-        while follow(&source, &to, &send, reopens) && reopens {
-            thread::sleep(PAUSE);
-        }
+        let mut opener = Opener::new(source);
+        while follow(&mut opener, &to, &send, reopens) && reopens {}
     });
     events
 }
 
 /// Opens the line and reads it to its end. `false`: nobody listens, or there is no line.
-fn follow(source: &Source, to: &To, send: &SyncSender<Event>, reopens: bool) -> bool {
-    let Line { mut from, to: end } = match source.open() {
+fn follow(opener: &mut Opener, to: &To, send: &SyncSender<Event>, reopens: bool) -> bool {
+    let Line { mut from, to: end } = match opener.open() {
         Ok(line) => line,
-        Err(_) if reopens => return true,
+        Err(_) if reopens => {
+            thread::sleep(PAUSE);
+            return true;
+        }
         Err(error) => return send.send(Event::Failed(error)).is_ok(),
     };
     *to.lock().unwrap_or_else(PoisonError::into_inner) = end;
@@ -54,7 +56,14 @@ fn follow(source: &Source, to: &To, send: &SyncSender<Event>, reopens: bool) -> 
         match from.read(&mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // A line that breaks is one that ends.
-            Ok(0) | Err(_) => return send.send(Event::Cut).is_ok(),
+            Ok(0) | Err(_) => {
+                let goes_on = send.send(Event::Cut).is_ok();
+                // Who connects to us again is not kept waiting.
+                if goes_on && reopens && !opener.listens() {
+                    thread::sleep(PAUSE);
+                }
+                return goes_on;
+            }
             Ok(length) => {
                 bytes.truncate(length);
                 if send.send(Event::Bytes(bytes)).is_err() {

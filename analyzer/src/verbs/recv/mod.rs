@@ -72,7 +72,7 @@ fn output(asked: &Recv) -> anyhow::Result<File> {
 
 struct Session {
     file: File,
-    /// Bytes that may still be written to it.
+    /// Bytes that may still be written, of the trace and of text.
     room: u64,
     receiver: Receiver,
     shown: Shown,
@@ -95,7 +95,7 @@ impl Session {
             match events.recv_timeout(TICK) {
                 Ok(Event::Bytes(bytes)) => {
                     if !self.take(&bytes, false, out)? {
-                        break "the trace has the size that was allowed";
+                        break "as much has come as was allowed";
                     }
                 }
                 Ok(Event::Cut) => {
@@ -119,7 +119,8 @@ impl Session {
     fn take(&mut self, bytes: &[u8], is_all: bool, out: &mut dyn Write) -> Result<bool, Stopped> {
         self.receiver.take(bytes, is_all);
         let frames = self.receiver.frames();
-        let Some(room) = self.room.checked_sub(frames.len() as u64) else {
+        let length = frames.len() + self.receiver.text().len();
+        let Some(room) = self.room.checked_sub(length as u64) else {
             return Ok(false);
         };
         self.room = room;

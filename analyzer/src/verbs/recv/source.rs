@@ -65,17 +65,42 @@ impl Source {
             _ => Err(format!("{kind}:// is no kind of source")),
         }
     }
+}
+
+/// Opens the line of a source, again and again.
+pub(super) struct Opener {
+    source: Source,
+    /// Stays, so that others find it also while one of them is heard.
+    listener: Option<TcpListener>,
+}
+
+impl Opener {
+    pub(super) fn new(source: Source) -> Self {
+        let listener = None;
+        Self { source, listener }
+    }
+
+    /// Whether others connect to it.
+    pub(super) fn listens(&self) -> bool {
+        self.listener.is_some()
+    }
 
     /// Opens the line; waits for somebody where it listens.
-    pub(super) fn open(&self) -> io::Result<Line> {
-        match self {
-            Self::Input => Ok(Line {
+    pub(super) fn open(&mut self) -> io::Result<Line> {
+        match &self.source {
+            Source::Input => Ok(Line {
                 from: Box::new(io::stdin()),
                 to: None,
             }),
-            Self::Tcp(address) => of_stream(TcpStream::connect(address)?),
-            Self::Listen(address) => of_stream(TcpListener::bind(address)?.accept()?.0),
-            Self::Telnet(address) => {
+            Source::Tcp(address) => of_stream(TcpStream::connect(address)?),
+            Source::Listen(address) => {
+                let listener = match &mut self.listener {
+                    Some(listener) => listener,
+                    none => none.insert(TcpListener::bind(address)?),
+                };
+                of_stream(listener.accept()?.0)
+            }
+            Source::Telnet(address) => {
                 let stream = TcpStream::connect(address)?;
                 let to = stream.try_clone()?;
                 Ok(Line {
@@ -88,7 +113,7 @@ impl Source {
                     to: Some(Box::new(to)),
                 })
             }
-            Self::Serial(path, baud) => {
+            Source::Serial(path, baud) => {
                 let line = OpenOptions::new()
                     .read(true)
                     .write(true)
