@@ -423,21 +423,33 @@ impl<'b> Unpacker<'b> {
         self.left == 0 && self.bytes.is_empty() && self.past.folded_sum() == self.sum
     }
 
+    #[inline(always)]
     fn word(&mut self, length: u8) -> Option<u64> {
-        if length > 8 {
-            return None;
-        }
+        // Eight bytes at once, where so many are left.
+        let Some(bytes) = self.bytes.first_chunk() else {
+            return self.last_word(length);
+        };
+        let unused = 64_u32.checked_sub(u32::from(length) * 8)?;
+        self.bytes = self.bytes.get(usize::from(length)..)?;
+        Some(u64::from_le_bytes(*bytes) & u64::MAX.checked_shr(unused).unwrap_or(0))
+    }
+
+    #[cold]
+    fn last_word(&mut self, length: u8) -> Option<u64> {
         let (bytes, rest) = self.bytes.split_at_checked(length.into())?;
         self.bytes = rest;
         let fold = |word: u64, byte: &u8| word << 8 | u64::from(*byte);
         Some(bytes.iter().rev().fold(0, fold))
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "one byte")]
+    #[inline(always)]
     fn byte(&mut self) -> Option<u8> {
-        self.word(1).map(|byte| byte as u8)
+        let (byte, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(*byte)
     }
 
+    #[inline(always)]
     fn record(&mut self) -> Option<Words> {
         let head = self.byte()?;
         let read = if head & CLOCK != 0 { self.clock()? } else { 0 };
@@ -476,6 +488,7 @@ impl<'b> Unpacker<'b> {
     }
 
     /// What is left of a heap record of the last site.
+    #[inline(always)]
     fn heap(&mut self, head: u8, first: u64) -> Option<Words> {
         let ptr = match head & WHOLE {
             WHOLE => self.word(8)?,
@@ -541,6 +554,7 @@ impl Iterator for Unpacker<'_> {
     type Item = Record;
 
     /// The next record, if there is one that can be read.
+    #[inline]
     fn next(&mut self) -> Option<Record> {
         let left = self.left.checked_sub(1)?;
         let words = self.record()?;

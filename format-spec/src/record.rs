@@ -32,6 +32,7 @@ impl Record {
     /// The record as five words; written in little-endian order they are its bytes.
     ///
     /// The first word holds op, flags, time and number: a writer that stores it last commits the record.
+    #[inline]
     #[must_use]
     pub const fn to_words(&self) -> [u64; Self::WORDS] {
         let head = self.op.0 as u64
@@ -62,6 +63,7 @@ impl Record {
     }
 
     /// Lays the record out as SPEC.md 2 says.
+    #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let mut out = [0; Self::SIZE];

@@ -9,3 +9,21 @@ fn memory_follows_the_live_blocks_and_not_the_trace() {
         assert!(memory.peak <= memory.bound, "{memory:?}");
     }
 }
+
+#[test]
+fn records_that_are_packed_small_take_no_more_memory_than_others() {
+    let memory = memory::of_smallest_records(100);
+    assert!(memory.peak <= memory.bound, "{memory:?}");
+}
+
+#[test]
+fn records_that_never_come_take_no_memory() {
+    let memory = memory::of_lost_records(2_000_000);
+    assert!(memory.peak <= memory.bound, "{memory:?}");
+}
+
+#[test]
+fn processes_that_take_turns_take_no_more_memory_than_one() {
+    let memory = memory::of_many_processes(50, 4_000_000);
+    assert!(memory.peak <= memory.bound, "{memory:?}");
+}

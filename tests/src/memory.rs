@@ -1,7 +1,8 @@
 //! The memory that a report takes on a trace that is made while it is read.
 
-use crate::run::{command, number};
-use crate::trace::Writer;
+use crate::packed::twin;
+use crate::run::{command, list, number};
+use crate::trace::{Record, Writer};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +16,7 @@ const FIXED: u64 = 64 << 20;
 const PER_BLOCK: u64 = 100;
 
 /// Writes `records` calls that keep `live` blocks.
-fn write(mut to: ChildStdin, records: u64, live: u64) {
+fn write(to: &mut ChildStdin, records: u64, live: u64) {
     let mut writer = Writer::new();
     writer.frame.sum_kind = 0;
     for round in 0..records / 2 {
@@ -25,23 +26,26 @@ fn write(mut to: ChildStdin, records: u64, live: u64) {
             writer.free(block(old));
         }
         if round % 800 == 799 {
-            to.write_all(&writer.take()).expect("the report reads on");
+            put(to, &writer.take());
         }
     }
-    to.write_all(&writer.end().take())
-        .expect("the report reads to the end");
+    put(to, &writer.end().take());
 }
 
-/// Reports on such a trace through a pipe, and gives the most memory that was resident meanwhile.
-fn peak_of_report(records: u64, live: u64) -> (u64, Value) {
+fn put(to: &mut ChildStdin, bytes: &[u8]) {
+    to.write_all(bytes).expect("the report reads to the end");
+}
+
+/// Reports on what `write` writes into a pipe, and gives the most memory that was resident meanwhile.
+fn peak_of_report(write: impl FnOnce(&mut ChildStdin) + Send + 'static) -> (u64, Value) {
     let mut child = command()
         .args(["report", "--format", "json", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("the command is there");
-    let input = child.stdin.take().expect("it is piped");
-    let writing = thread::spawn(move || write(input, records, live));
+    let mut input = child.stdin.take().expect("it is piped");
+    let writing = thread::spawn(move || write(&mut input));
     let mut output = child.stdout.take().expect("it is piped");
     let reading = thread::spawn(move || {
         let mut text = String::new();
@@ -79,6 +83,16 @@ pub struct Memory {
     pub bound: u64,
 }
 
+impl Memory {
+    fn new(peak: u64, live: u64) -> Self {
+        assert_ne!(peak, 0);
+        Self {
+            peak,
+            bound: FIXED + PER_BLOCK * live,
+        }
+    }
+}
+
 /// Reports on a trace of so many `records`, that keep so many blocks `live`, through a pipe.
 ///
 /// # Panics
@@ -86,15 +100,108 @@ pub struct Memory {
 /// Where the report is wrong.
 #[must_use]
 pub fn of_report(records: u64, live: u64) -> Memory {
-    let (peak, report) = peak_of_report(records, live);
+    let (peak, report) = peak_of_report(move |to| write(to, records, live));
     let totals = &report["processes"][0]["totals"];
     assert_eq!(number(&totals["allocations"]), records / 2);
     assert_eq!(number(&totals["live_blocks"]), live);
     assert_eq!(number(&totals["live_bytes"]), live * 40);
     assert_eq!(report["trace"]["complete"], true);
-    assert_ne!(peak, 0);
-    Memory {
-        peak,
-        bound: FIXED + PER_BLOCK * live,
-    }
+    Memory::new(peak, live)
+}
+
+/// Records of a frame where each takes a byte: the most there are in one.
+const SMALLEST: u64 = 1 << 16;
+
+/// The same with so many frames of records that take a byte each.
+///
+/// # Panics
+///
+/// Where the report is wrong.
+#[must_use]
+pub fn of_smallest_records(frames: u64) -> Memory {
+    let (peak, report) = peak_of_report(move |to| {
+        let mut writer = Writer::new();
+        put(to, &writer.take());
+        for _ in 0..frames {
+            for _ in 0..SMALLEST / 2 {
+                writer.malloc(0x1000, 8).free(0x1000);
+            }
+            let frame = twin(&writer.take());
+            assert!((frame.len() as u64) < SMALLEST + 200, "{}", frame.len());
+            put(to, &frame);
+        }
+        put(to, &writer.end().take());
+    });
+    let totals = &report["processes"][0]["totals"];
+    assert_eq!(number(&totals["allocations"]), frames * SMALLEST / 2);
+    assert_eq!(report["trace"]["complete"], true);
+    Memory::new(peak, 0)
+}
+
+/// The same with so many `records` of two threads, of which one never writes its first, and the other loses every second.
+///
+/// # Panics
+///
+/// Where the report is wrong.
+#[must_use]
+pub fn of_lost_records(records: u64) -> Memory {
+    let (peak, report) = peak_of_report(move |to| {
+        let mut writer = Writer::new();
+        writer.malloc(0x1000, 8).lose(1);
+        for record in 0..records {
+            writer.malloc(0x2000, 8).lose(1);
+            if record % 800 == 799 {
+                put(to, &writer.take());
+            }
+        }
+        put(to, &writer.take());
+    });
+    let totals = &report["processes"][0]["totals"];
+    assert_eq!(number(&totals["allocations"]), records + 1);
+    Memory::new(peak, 1)
+}
+
+/// The same with a process that has forked `children`, whose frames of `records` in all take turns with theirs.
+///
+/// # Panics
+///
+/// Where the report is wrong.
+#[must_use]
+pub fn of_many_processes(children: u32, records: u64) -> Memory {
+    let (peak, report) = peak_of_report(move |to| {
+        let mut parent = Writer::new();
+        let mut family = Vec::new();
+        for child in 1..=children {
+            let fork = parent.next;
+            parent.record(Record {
+                op: 0x75,
+                ptr: u64::from(4711 + child),
+                ..Record::default()
+            });
+            let mut writer = Writer::bare(child);
+            writer.next = parent.next;
+            let keys = [&format!("fork={fork}")[..], "parent=c0ffee11", "began=fork"];
+            writer.process(u64::from(4711 + child), &keys);
+            family.push(writer);
+        }
+        family.insert(0, parent);
+        let rounds = records / 1600;
+        for round in 0..rounds {
+            let turn = usize::try_from(round).expect("few") % family.len();
+            let writer = &mut family[turn];
+            for _ in 0..800 {
+                writer.malloc(0x1000, 8).free(0x1000);
+            }
+            put(to, &writer.take());
+        }
+        for writer in &mut family {
+            put(to, &writer.end().take());
+        }
+    });
+    let processes = list(&report["processes"]);
+    assert_eq!(processes.len(), children as usize + 1);
+    let allocations = |process: &Value| number(&process["totals"]["allocations"]);
+    let all: u64 = processes.iter().map(allocations).sum();
+    assert_eq!(all, records / 1600 * 800);
+    Memory::new(peak, 0)
 }

@@ -122,7 +122,8 @@ impl Batch {
         }
     }
 
-    #[inline]
+    // Whole calls that are written in parts and read at once to be copied would have to wait for the writing.
+    #[inline(always)]
     pub(super) fn push(&mut self, call: Call) {
         fetch_to_push(&self.calls, AHEAD);
         self.shards.push(shard_of(call.address));
@@ -130,6 +131,7 @@ impl Batch {
     }
 
     /// Adds a call that closes a realloc.
+    #[inline(never)]
     pub(super) fn push_closing(&mut self, call: Call, closing: Closing) {
         let value = self.closings.len() as u64;
         self.closings.push(closing);

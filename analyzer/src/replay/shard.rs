@@ -17,6 +17,9 @@ use std::sync::{Arc, OnceLock};
 /// Calls that are looked up together, so that their cache misses overlap.
 const TOGETHER: usize = 32;
 
+/// Bytes of entries that are in the processor's cache anyhow.
+const NEAR: usize = 1 << 18;
+
 #[derive(Default)]
 pub(super) struct Shard {
     pub(super) own: Layer,
@@ -98,6 +101,20 @@ pub(super) fn pair(shards: &mut [Shard], first: usize, batch: &Batch, paired: &m
         let at = position as usize;
         (&batch.calls[at], usize::from(batch.shards[at]) - first)
     };
+    let size: usize = shards.iter().map(|shard| shard.own.table.size()).sum();
+    if size <= NEAR {
+        for position in &positions {
+            let (call, shard) = placed(*position);
+            let placed = Placed {
+                call,
+                position: *position,
+                hint: usize::MAX,
+            };
+            shards[shard].call(placed, batch, paired);
+        }
+        paired.positions = positions;
+        return;
+    }
     let mut chunks = positions.chunks(TOGETHER);
     let mut fetched: &[u32] = &[]; // their tags are on the way
     let mut hinted: (&[u32], [usize; TOGETHER]) = (&[], [0; TOGETHER]); // their entries are
@@ -249,18 +266,26 @@ impl Shard {
     fn take(&mut self, placed: Placed<'_>) -> Result<Block, Option<Released>> {
         let Placed { call, hint, .. } = placed;
         let address = call.address;
-        if let Some(at) = self.own.table.find_near(address, hint) {
-            return match self.own.table.release(at, call.number, call.moment()) {
-                Entry::Live(block) => {
-                    if let Some(index) = self.own.index.get_mut() {
-                        index.remove(&address);
-                    }
-                    Ok(block)
-                }
-                Entry::Released(before) => Err(Some(before)),
-                Entry::Forgotten => Err(None),
+        let table = &mut self.own.table;
+        if let Some(at) = table.find_near(address, hint) {
+            let Some(block) = table.release(at, call.number, &call.moment()) else {
+                return Err(match table.entry(at) {
+                    Entry::Released(before) => Some(before),
+                    _ => None,
+                });
             };
+            if let Some(index) = self.own.index.get_mut() {
+                index.remove(&address);
+            }
+            return Ok(block);
         }
+        self.take_inherited(call)
+    }
+
+    /// As [`take`](Self::take), of an address that has no entry of its own.
+    #[inline(never)]
+    fn take_inherited(&mut self, call: &Call) -> Result<Block, Option<Released>> {
+        let address = call.address;
         match self.inherited(address) {
             Some(Entry::Live(block)) => {
                 let released = Released {
@@ -276,15 +301,19 @@ impl Shard {
         }
     }
 
-    /// Begins a block; gives what was known of the address.
-    #[inline]
+    /// Begins a block; gives what was known of the address, unless that is a release.
+    #[inline(always)]
     fn occupy(&mut self, address: u64, block: Block, hint: usize) -> Option<Entry> {
         if let Some(index) = self.own.index.get_mut() {
             index.insert(address, block.size);
         }
+        let table = &mut self.own.table;
         let entry = Entry::Live(block);
-        if let Some(at) = self.own.table.find_near(address, hint) {
-            return Some(self.own.table.replace(at, entry));
+        if let Some(at) = table.find_near(address, hint) {
+            if table.occupy(at, &block) {
+                return None;
+            }
+            return Some(table.replace(at, entry));
         }
         let before = self.inherited(address);
         self.insert(address, entry);

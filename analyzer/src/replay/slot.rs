@@ -27,16 +27,27 @@ pub(super) fn address(slot: &Slot) -> u64 {
     word(slot, ADDRESS)
 }
 
+/// The block, if the entry is a live one.
+#[inline(always)]
+pub(super) fn live(slot: &Slot) -> Option<Block> {
+    if slot[KIND] != LIVE {
+        return None;
+    }
+    Some(Block {
+        size: word(slot, SIZE),
+        number: word(slot, NUMBER),
+        handed_out: moment(slot, HANDED_OUT)?,
+        family: Family::from_flags(slot[FAMILY]),
+    })
+}
+
 /// The entry, which is of the address given with it.
 #[inline]
 pub(super) fn entry(slot: &Slot) -> Entry {
+    if let Some(block) = live(slot) {
+        return Entry::Live(block);
+    }
     match (slot[KIND], moment(slot, HANDED_OUT), moment(slot, RELEASED)) {
-        (LIVE, Some(handed_out), _) => Entry::Live(Block {
-            size: word(slot, SIZE),
-            number: word(slot, NUMBER),
-            handed_out,
-            family: Family::from_flags(slot[FAMILY]),
-        }),
         (OF_BLOCK | OF_UNKNOWN, handed_out, Some(released)) => Entry::Released(Released {
             block: handed_out
                 .filter(|_| slot[KIND] == OF_BLOCK)
@@ -64,13 +75,7 @@ pub(super) fn number(slot: &Slot) -> u64 {
 pub(super) fn put(slot: &mut Slot, address: u64, entry: &Entry) {
     put_word(slot, ADDRESS, address);
     match entry {
-        Entry::Live(block) => {
-            put_word(slot, NUMBER, block.number);
-            put_word(slot, SIZE, block.size);
-            put_moment(slot, HANDED_OUT, &block.handed_out);
-            slot[KIND] = LIVE;
-            slot[FAMILY] = block.family as u8;
-        }
+        Entry::Live(block) => put_live(slot, block),
         Entry::Released(release) => {
             put_word(slot, NUMBER, release.number);
             put_moment(slot, RELEASED, &release.released);
@@ -85,14 +90,25 @@ pub(super) fn put(slot: &mut Slot, address: u64, entry: &Entry) {
     }
 }
 
+/// Makes the entry a live block.
+#[inline(always)]
+pub(super) fn put_live(slot: &mut Slot, block: &Block) {
+    put_word(slot, NUMBER, block.number);
+    put_word(slot, SIZE, block.size);
+    put_moment(slot, HANDED_OUT, &block.handed_out);
+    slot[KIND] = LIVE;
+    slot[FAMILY] = block.family as u8;
+}
+
 /// Makes a live block the release of it.
-#[inline]
+#[inline(always)]
 pub(super) fn release(slot: &mut Slot, number: u64, released: &Moment) {
     put_word(slot, NUMBER, number);
     put_moment(slot, RELEASED, released);
     slot[KIND] = OF_BLOCK;
 }
 
+#[inline(always)]
 fn moment(slot: &Slot, at: usize) -> Option<Moment> {
     Some(Moment {
         clock: word(slot, at),
@@ -101,6 +117,7 @@ fn moment(slot: &Slot, at: usize) -> Option<Moment> {
     })
 }
 
+#[inline(always)]
 fn put_moment(slot: &mut Slot, at: usize, moment: &Moment) {
     put_word(slot, at, moment.clock);
     slot[at + 8..][..4].copy_from_slice(&moment.site.raw().to_le_bytes());

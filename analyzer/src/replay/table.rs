@@ -4,7 +4,7 @@
 //! A byte for each slot says whether it is taken and gives a part of the hash, eight of them in a word, so that a look-up
 //! reads one word and one slot.
 
-use super::block::{Entry, Moment};
+use super::block::{Block, Entry, Moment};
 use super::memory::{LANES, Memory};
 use super::slot;
 
@@ -65,14 +65,18 @@ impl Table {
         self.memory.words() == 0
     }
 
+    /// Bytes of its slots.
+    pub(super) fn size(&self) -> usize {
+        self.memory.words() * LANES * size_of::<slot::Slot>()
+    }
+
     /// Blocks that are live.
     pub(super) fn live(&self) -> usize {
         self.live
     }
 
     pub(super) fn get(&self, address: u64) -> Option<Entry> {
-        let at = self.find(address)?;
-        self.memory.slot(at).map(slot::entry)
+        self.find(address).map(|at| self.entry(at))
     }
 
     /// Has the tags of `address` come near, for [`hint`](Self::hint).
@@ -153,21 +157,36 @@ impl Table {
         before
     }
 
-    /// Makes the live block at a place the release of it; gives what was there. Anything else stays.
-    #[inline]
-    pub(super) fn release(&mut self, at: usize, number: u64, released: Moment) -> Entry {
-        let Some(slot) = self.memory.slot_mut(at) else {
-            return Entry::Forgotten;
+    /// What is at a place.
+    pub(super) fn entry(&self, at: usize) -> Entry {
+        self.memory.slot(at).map_or(Entry::Forgotten, slot::entry)
+    }
+
+    /// Makes the live block at a place the release of it, and gives the block. Anything else stays.
+    #[inline(always)]
+    pub(super) fn release(&mut self, at: usize, number: u64, released: &Moment) -> Option<Block> {
+        let slot = self.memory.slot_mut(at)?;
+        let block = slot::live(slot)?;
+        slot::release(slot, number, released);
+        self.live -= 1;
+        self.released += 1;
+        let tag = self.memory.tag(at);
+        self.memory.set_tag(at, tag | RELEASED);
+        Some(block)
+    }
+
+    /// Puts a block where a release of its address is. `false`: there is something else, which stays.
+    #[inline(always)]
+    pub(super) fn occupy(&mut self, at: usize, block: &Block) -> bool {
+        let tag = self.memory.tag(at);
+        let Some(slot) = self.memory.slot_mut(at).filter(|_| tag & RELEASED != 0) else {
+            return false;
         };
-        let before = slot::entry(slot);
-        if let Entry::Live(_) = before {
-            slot::release(slot, number, &released);
-            self.live -= 1;
-            self.released += 1;
-            let tag = self.memory.tag(at);
-            self.memory.set_tag(at, tag | RELEASED);
-        }
-        before
+        slot::put_live(slot, block);
+        self.live += 1;
+        self.released -= 1;
+        self.memory.set_tag(at, tag & !RELEASED);
+        true
     }
 
     /// Adds an entry of an address that has none.

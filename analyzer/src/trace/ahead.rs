@@ -35,9 +35,10 @@ struct Reading {
     should_stop: Arc<AtomicBool>,
 }
 
-/// A block, where what was looked at in it begins and ends in the input, and the accounts then.
+/// A block, where that and what was looked at in it begin and end in the input, and the accounts then.
 pub(super) struct Span {
     pub(super) block: Block,
+    pub(super) block_at: u64,
     pub(super) begin: u64,
     pub(super) before: Account,
     pub(super) end: u64,
@@ -119,9 +120,9 @@ impl Ahead {
         let mut bytes = Vec::new();
         let mut to = offset;
         for span in blocks {
-            let known = usize::try_from(to - span.begin).unwrap_or(usize::MAX);
+            let known = usize::try_from(to - span.block_at).unwrap_or(usize::MAX);
             bytes.extend_from_slice(span.block.get(known..).unwrap_or_default());
-            to = to.max(span.begin + span.block.len() as u64);
+            to = to.max(span.block_at + span.block.len() as u64);
         }
         let mut left = Cursor::new(bytes).chain(frames.into_unread());
         let store = Store::laid_aside(&[], &mut left)?;

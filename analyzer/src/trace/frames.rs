@@ -7,7 +7,8 @@ use super::Condition;
 use super::ahead::Span;
 use super::error::Translation;
 use super::input::Store;
-use heapwire_format::{Header, HeaderError, TRAILER_SIZE, trailer};
+use super::judge::{MOST_PACKED, RECORD_SIZE};
+use heapwire_format::{FrameKind, Header, HeaderError, TRAILER_SIZE, trailer};
 use memchr::memmem::{self, Finder};
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub(crate) const MARK: &[u8] = b"\x89HWT";
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;
+/// Records after which no further frame is looked for at once: packed ones are many more in memory than they are in a block.
+const RECORDS: u32 = 1 << 16;
 /// Longest frame that is read (SPEC.md 6.4).
 pub(crate) const LONGEST: u64 = 1 << 24;
 
@@ -43,6 +46,17 @@ impl Frame {
         let begin = self.at + usize::from(self.header.header_length);
         begin..begin + self.header.payload_length as usize
     }
+
+    /// Records that it may hold.
+    fn records(&self) -> u32 {
+        match self.header.kind {
+            FrameKind::PACKED => {
+                let count = self.block[self.payload()].first_chunk();
+                count.map_or(0, |count| u32::from_le_bytes(*count).min(MOST_PACKED))
+            }
+            _ => self.header.payload_length / RECORD_SIZE,
+        }
+    }
 }
 
 /// What was found.
@@ -62,6 +76,10 @@ pub(crate) struct Frames {
     block_at: u64,
     /// Bytes of the block that were looked at.
     at: usize,
+    /// Those that had been before the last time.
+    begin: usize,
+    /// There may be more frames in the block.
+    has_more: bool,
     /// Bytes from `at` on that the next block must have.
     needed: usize,
     has_ended: bool,
@@ -89,6 +107,8 @@ impl Frames {
             block: Block::default(),
             block_at: offset,
             at: 0,
+            begin: 0,
+            has_more: false,
             needed: 0,
             has_ended: false,
             account: Account {
@@ -105,18 +125,21 @@ impl Frames {
         Ok(!found.is_empty())
     }
 
-    /// Appends what the next block holds to `found`. `false`: it was the last one.
+    /// Appends what the next block holds to `found`, or a part of it. `false`: there is no more.
     pub(crate) fn read_block(&mut self, found: &mut Vec<Found>) -> io::Result<bool> {
-        if self.has_ended {
+        if self.has_ended() {
             return Ok(false);
         }
-        self.read()?;
+        if !self.has_more {
+            self.read()?;
+        }
+        self.begin = self.at;
         self.before = self.account.clone();
         self.scan(&Finder::new(MARK), found);
-        if self.has_ended {
+        if self.has_ended() {
             self.account.pass(self.block_at + self.block.len() as u64);
         }
-        Ok(!self.has_ended)
+        Ok(!self.has_ended())
     }
 
     /// Whether nothing was there that a frame begins with.
@@ -140,16 +163,17 @@ impl Frames {
     pub(super) fn span(&self) -> Span {
         Span {
             block: self.block(),
-            begin: self.block_at,
+            block_at: self.block_at,
+            begin: self.block_at + self.begin as u64,
             before: self.before.clone(),
             end: self.block_at + self.at as u64,
             after: self.account.clone(),
         }
     }
 
-    /// Whether there is no block after the last.
+    /// Whether there is nothing after what was looked at last.
     pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.has_ended && !self.has_more
     }
 
     /// The bytes that were not read.
@@ -157,9 +181,9 @@ impl Frames {
         self.from
     }
 
-    /// Takes the last block back, as if it had not been looked at.
+    /// Takes back what was looked at last, as if it had not been.
     pub(crate) fn take_back(&mut self) {
-        self.at = 0;
+        self.at = self.begin;
         self.account = self.before.clone();
     }
 
@@ -208,9 +232,11 @@ impl Frames {
         self.block_at + self.block.len() as u64
     }
 
-    /// Looks at all frames that the block holds whole.
+    /// Looks at the frames that the block holds whole, up to so many records.
     fn scan(&mut self, mark: &Finder<'_>, found: &mut Vec<Found>) {
         let block = Arc::clone(&self.block);
+        let mut records = 0;
+        self.has_more = false;
         while let Some(place) = block.get(self.at..).and_then(|rest| mark.find(rest)) {
             self.at += place;
             let rest = &block[self.at..];
@@ -224,7 +250,11 @@ impl Frames {
                 self.needed = needed;
                 return;
             }
-            self.examine(&block, header, found);
+            records += self.examine(&block, header, found);
+            if records >= RECORDS {
+                self.has_more = true;
+                return;
+            }
         }
         let kept = MARK.len() - 1;
         self.at = self.at.max(block.len().saturating_sub(kept));
@@ -245,28 +275,30 @@ impl Frames {
         Ok(())
     }
 
-    /// Looks at the mark at `at`, and moves on.
+    /// Looks at the mark at `at`, and moves on. Gives the records that may have been found.
     fn examine(
         &mut self,
         block: &Block,
         header: Result<Header, HeaderError>,
         found: &mut Vec<Found>,
-    ) {
+    ) -> u32 {
         let offset = self.block_at + self.at as u64;
         let rest = &block[self.at..];
         self.account.pass(offset);
         let claimed = match header {
             Ok(header) if is_whole(rest, &header) => {
-                found.push(Found::Whole(Frame {
+                let frame = Frame {
                     input: self.input,
                     offset,
                     header,
                     block: Arc::clone(block),
                     at: self.at,
-                }));
+                };
+                let records = frame.records();
+                found.push(Found::Whole(frame));
                 self.at += length(&header);
                 self.account.believe(offset + header.frame_length());
-                return;
+                return records;
             }
             Ok(header) => {
                 found.push(Found::Torn(header));
@@ -290,6 +322,7 @@ impl Frames {
         };
         self.account.damage(self.input, offset, claimed);
         self.at += 1;
+        0
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::frames::{Block, Found, Frame};
 use super::lanes;
-use super::source::{Holder, Place, Source};
+use super::source::{Holder, Place, Slot, Source};
 use heapwire_format::{
     FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind, Unpacker,
 };
@@ -95,15 +95,14 @@ fn unpacked(frame: &Frame) -> Content {
     let payload = &frame.block[frame.payload()];
     let mut unpacker = Unpacker::new(frame.header.first, payload);
     let most = unpacker.most().min(MOST_PACKED) as usize;
-    let mut slots = Vec::with_capacity(most * Record::SIZE);
-    for record in unpacker.by_ref().take(most) {
-        slots.extend_from_slice(&record.encode());
-    }
+    let mut slots: Vec<Slot> = Vec::with_capacity(most);
+    slots.extend(unpacker.by_ref().take(most).map(|record| record.encode()));
     if !unpacker.is_whole() {
         return Content::Damaged;
     }
-    let count = u32::try_from(slots.len() / Record::SIZE).unwrap_or(0); // at most `most`
-    let source = Source::survey(place(frame, Block::new(slots), 0, count));
+    let count = u32::try_from(slots.len()).unwrap_or(0); // at most `most`
+    let slots = Block::new(slots.into_flattened());
+    let source = Source::survey(place(frame, slots, 0, count));
     if source.impossible > 0 {
         return Content::Damaged;
     }
@@ -128,6 +127,6 @@ fn place(frame: &Frame, block: Block, at: usize, slots: u32) -> Place {
 }
 
 /// Most records of a packed frame (SPEC.md 8.1).
-const MOST_PACKED: u32 = 1 << 16;
-const RECORD_SIZE: u32 = 40;
+pub(super) const MOST_PACKED: u32 = 1 << 16;
+pub(super) const RECORD_SIZE: u32 = 40;
 const _: () = assert!(RECORD_SIZE as usize == Record::SIZE);
