@@ -1,4 +1,6 @@
 //! Packed records, laid out as SPEC.md 8.1 says: each is told by what it does not have in common with those before it.
+//!
+//! What is copied into each caller on x86-64, because that is faster, is left to the compiler on small machines.
 
 use crate::{Op, Record, flag};
 
@@ -76,7 +78,7 @@ impl Site {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn is_of(&self, kind: u64, pc: u64, base: u64) -> bool {
         self.kind as u64 == kind && self.pc == pc && self.base == base
     }
@@ -105,7 +107,7 @@ impl Sites {
     }
 
     /// As new, without one on the stack.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn forget(&mut self) {
         let mut place = 0;
         while place < SITES {
@@ -115,13 +117,13 @@ impl Sites {
         (self.last, self.pc, self.base) = (0, 0, 0);
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn at(&mut self, place: u8) -> &mut Site {
         &mut self.known[place as usize % SITES]
     }
 
     /// Place of the site that should come now.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn foretold(&mut self) -> u8 {
         let last = self.last;
         self.at(last).next
@@ -154,7 +156,7 @@ impl Past {
     }
 
     /// Takes over what every record tells.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn add(&mut self, [head, ptr, size, pc, base]: Words) {
         self.next = (head & !0xFFFF).wrapping_add(1 << NUMBER_AT);
         let words = ptr.wrapping_add(size).wrapping_add(pc).wrapping_add(base);
@@ -189,7 +191,7 @@ impl Packer {
 
     /// Packs records, given as words, into the payload of a frame whose field `first` is that, as many of them as `out` surely
     /// has room for: [`PACKED_START`] bytes, and [`PACKED_RECORD`] for each.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     pub fn pack(
         &mut self,
         first: u64,
@@ -229,7 +231,7 @@ impl Default for Packer {
 type Room = [u8; PACKED_RECORD];
 
 /// Writes the lowest `length` bytes of `value` at `used`, and gives where they end.
-#[inline(always)]
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 fn put(room: &mut Room, used: usize, value: u64, length: u8) -> usize {
     // Eight bytes at once: those that are too many are written over.
     let place = room.get_mut(used..).and_then(<[u8]>::first_chunk_mut);
@@ -240,7 +242,7 @@ fn put(room: &mut Room, used: usize, value: u64, length: u8) -> usize {
 }
 
 /// Writes a record and gives how many bytes it took.
-#[inline(always)]
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 fn write(words: Words, past: &mut Past, sites: &mut Sites, room: &mut Room) -> usize {
     let [first, ptr, size, pc, base] = words;
     let place = sites.foretold();

@@ -7,6 +7,8 @@
 //! - `tail` and the clearing of slots belong to whoever holds `lock`.
 //!
 //! Nobody waits here, nothing is written anywhere: what to do when the ring is full is for `flush`.
+//!
+//! What is copied into each caller on x86-64, because that is faster, is left to the compiler on small machines.
 #![forbid(unsafe_code)]
 
 use crate::arch;
@@ -40,21 +42,21 @@ pub(crate) struct Ring {
 
 impl Slot {
     /// The head word: 0 until the record is committed.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     pub(crate) fn head(&self) -> u64 {
         let [head, ..] = &self.0;
         head.see() // pairs with `commit`
     }
 
     /// The record's words. With the lock.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     pub(crate) fn words(&self) -> [u64; WORDS] {
         let [head, ptr, size, pc, base] = &self.0; // committed: ordered by `head`
         [head.load(), ptr.load(), size.load(), pc.load(), base.load()]
     }
 
     /// Fills the slot, which is reserved; from here on it is part of the trace.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     pub(crate) fn commit(&self, [first, ptr, size, pc, base]: [u64; WORDS]) {
         // One by one: a loop over them stays a loop where the compiler cares for size.
         let Self([head, to_ptr, to_size, to_pc, to_base]) = self;
@@ -104,7 +106,7 @@ impl Ring {
     ///
     /// Only the owning thread, or a handler above it, may call this. Each reserved position must be committed;
     /// one that never is (a `longjmp` out of a handler) stays a hole.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     pub(crate) fn reserve(&self, limit: u32) -> Option<u32> {
         loop {
             let head = self.head.load(Relaxed); // our own
@@ -120,7 +122,7 @@ impl Ring {
     }
 
     /// Whether a flush of our own thread went past `position` before it was committed.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(always))]
     pub(crate) fn was_passed(&self, position: u32) -> bool {
         self.tail.load(Relaxed).wrapping_sub(position).cast_signed() > 0
     }
@@ -206,7 +208,7 @@ impl Ring {
 }
 
 /// The slot at a running position. `slots` has a power of two of them, so positions may wrap.
-#[inline(always)]
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 pub(crate) fn slot(slots: &[Slot], position: u32) -> Option<&Slot> {
     slots.get(position as usize & slots.len().wrapping_sub(1))
 }

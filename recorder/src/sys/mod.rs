@@ -61,7 +61,7 @@ pub(crate) mod call {
 }
 
 /// Makes a system call with scalar arguments only.
-#[inline(always)]
+#[cfg_attr(target_arch = "x86_64", inline(always))]
 fn scalar(number: libc::c_long, args: [usize; 6]) -> Result<usize> {
     #[expect(
         clippy::cast_possible_truncation,
