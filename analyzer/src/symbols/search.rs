@@ -251,6 +251,7 @@ impl Search {
         let built = Path::new(directory).join(name);
         let here = mapped(built.to_string_lossy().into_owned(), &self.map);
         let mut paths = vec![PathBuf::from(here), built];
+        paths.dedup();
         let name = Path::new(name);
         let only_name = name.file_name().map(Path::new);
         for name in [Some(name).filter(|name| name.is_relative()), only_name]

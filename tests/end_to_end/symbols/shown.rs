@@ -121,3 +121,36 @@ fn modules_are_listed() {
     fs::remove_file(made.path("prog")).unwrap();
     assert_eq!(listed(&trace)["found"], "missing");
 }
+
+/// One place a line, where a split unit is missing as well.
+#[test]
+fn a_missing_split_unit_is_named_with_the_places() {
+    let made = Made::new("-gsplit-dwarf");
+    let trace = made.record();
+    fs::remove_file(made.path("prog-main.dwo")).unwrap();
+    let listed = run([
+        Path::new("symbols"),
+        Path::new("--format"),
+        Path::new("json"),
+        &trace,
+    ]);
+    let listed = json(&listed);
+    let mut modules = list(&listed["modules"]).iter();
+    let module = modules.find(|it| it["path"] == made.path("prog").to_str().unwrap());
+    let module = module.unwrap_or_else(|| panic!("{listed:#}"));
+    let missing = list(&module["missing"]).iter();
+    let missing: Vec<_> = missing.filter_map(Value::as_str).collect();
+    assert!(
+        missing
+            .iter()
+            .any(|it| it.starts_with("The file with split")),
+        "{missing:?}"
+    );
+    let tried = list(&module["tried"]).iter();
+    let mut places: Vec<_> = tried.filter_map(|place| place["path"].as_str()).collect();
+    let built = made.path("prog-main.dwo");
+    assert_eq!(places.first().copied(), built.to_str());
+    let all = places.len();
+    places.dedup();
+    assert_eq!(places.len(), all, "{places:?}");
+}

@@ -152,10 +152,12 @@ impl Looked {
         let mut notes: Vec<String> = self.unreadable.iter().cloned().collect();
         let path = file.path().display();
         if let Some((first, _)) = self.missing.first_key_value() {
-            let count = self.missing.len();
-            notes.push(format!(
-                "{count} files with split debug information were not found, such as {first}"
-            ));
+            notes.push(match self.missing.len() {
+                1 => format!("the file with split debug information {first} was not found"),
+                count => format!(
+                    "{count} files with split debug information were not found, such as {first}"
+                ),
+            });
         }
         if self.is_exhausted {
             notes.push(format!(
