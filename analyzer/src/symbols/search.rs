@@ -3,6 +3,7 @@
 use super::file::MappedFile;
 use super::{Options, Rule, path::mapped, sysroot};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -251,7 +252,6 @@ impl Search {
         let built = Path::new(directory).join(name);
         let here = mapped(built.to_string_lossy().into_owned(), &self.map);
         let mut paths = vec![PathBuf::from(here), built];
-        paths.dedup();
         let name = Path::new(name);
         let only_name = name.file_name().map(Path::new);
         for name in [Some(name).filter(|name| name.is_relative()), only_name]
@@ -263,6 +263,8 @@ impl Search {
         }
         let in_bundle = super::split_unit_place(id);
         paths.extend(self.debug_dirs.iter().map(|base| base.join(&in_bundle)));
+        let mut known = BTreeSet::new();
+        paths.retain(|path| known.insert(path.clone()));
         paths
     }
 }
