@@ -20,7 +20,7 @@ const DOORS: &[(&str, &[&str])] = &[
         "memmap2",
         &["replay/memory.rs", "symbols/", "trace/text.rs"],
     ),
-    ("nom", &["mtrace/", "trace/parse.rs"]),
+    ("nom", &["log/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
     ("rustix", &["verbs/recv/source.rs"]),
     ("ruzstd", &["trace/unpack.rs"]),

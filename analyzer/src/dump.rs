@@ -3,9 +3,10 @@
 //! Streams come in order of appearance, their records in the order of numbers. The text of a declaration stands on
 //! its own line too, besides those of its text records.
 
+use crate::event::Event;
 use crate::images;
-use crate::mtrace::{Batch, Reader};
-use crate::order::{self, Event};
+use crate::log::{Batch, Reader};
+use crate::order;
 use crate::time;
 use crate::trace::{Trace, TraceError};
 use heapwire_format::{Family, Op, Record, TEXT_CHUNK, flag};

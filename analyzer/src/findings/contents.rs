@@ -4,7 +4,7 @@ use super::end::End;
 use super::summary::summary;
 use super::warnings;
 use crate::images::{Image, Images};
-use crate::mtrace::{self, Batch, Reader};
+use crate::log::{self, Batch, Reader};
 use crate::report::{Contents, Defect, ProcessContents, State, Tally, Warning, Wholeness};
 use crate::sites::SiteTable;
 use crate::trace::{Census, Damage, Input, Survey, Trace, TraceError, op_name};
@@ -314,7 +314,7 @@ fn of_payloads(census: &Census, damage: &mut Vec<Defect>) {
     );
 }
 
-fn of_log(condition: &mtrace::Condition, damage: &mut Vec<Defect>, remarks: &mut Vec<Defect>) {
+fn of_log(condition: &log::Condition, damage: &mut Vec<Defect>, remarks: &mut Vec<Defect>) {
     let at = |count, first| Damage { count, first };
     add(
         damage,

@@ -1,8 +1,9 @@
 //! All that happened to one address.
 
 use super::clock::thread;
+use crate::event::Event;
 use crate::naming::{Names, hex_address};
-use crate::order::{self, Event};
+use crate::order;
 use crate::replay::{self, Beginning, Moment, Replay};
 use crate::report::{History, HistoryEvent};
 use crate::sites::{SiteId, SiteTable};

@@ -3,12 +3,12 @@
 use super::end::End;
 use crate::images::{Image, Images, Start};
 use crate::trace::Trace;
-use crate::{mtrace, report, time};
+use crate::{log, report, time};
 
 /// Sums up the trace that `images` were replayed from.
 pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
     let condition = &trace.condition;
-    let of_logs = |of: fn(&mtrace::Condition) -> u64| {
+    let of_logs = |of: fn(&log::Condition) -> u64| {
         saturating_sum(images.logs.iter().map(|log| of(&log.condition)))
     };
     let damaged_bytes = condition

@@ -7,7 +7,7 @@ mod sessions;
 pub(crate) use plan::{begin_clock, pids};
 
 use crate::declare::{Began, ProcessDeclaration};
-use crate::mtrace::Session;
+use crate::log::Session;
 use crate::replay::{Chart, Outcome};
 use crate::sites::SiteTable;
 use crate::time;

@@ -2,7 +2,7 @@
 
 use crate::address::Machine;
 use crate::images::{Image, Start};
-use crate::mtrace::{self, Batch, Condition, Reader, Seen, Session};
+use crate::log::{self, Batch, Condition, Reader, Seen, Session};
 use crate::progress;
 use crate::replay::{self, Beginning, Chart, Events, Replay};
 use crate::sites::SiteTable;
@@ -28,7 +28,7 @@ impl Log {
     /// The path of the program, as far as names tell: the first module that is no library.
     pub(crate) fn program(&self) -> Option<&str> {
         let mut paths = self.modules.iter().map(|seen| seen.path.as_str());
-        paths.find(|path| !mtrace::is_library(path))
+        paths.find(|path| !log::is_library(path))
     }
 }
 

@@ -3,8 +3,9 @@
 //! Addresses count from where their module begins, as they do from glibc 2.35 on. What the text has no words for (threads,
 //! times, families, stacks, losses) is left out.
 
-use super::reader::{Batch, Reader};
-use crate::order::{self, Event};
+use crate::event::Event;
+use crate::log::{Batch, Reader};
+use crate::order;
 use crate::replay::{self, Beginning, Replay};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::{Trace, TraceError};

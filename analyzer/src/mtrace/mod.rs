@@ -1,40 +1,21 @@
-//! Logs of glibc's mtrace: the text itself, and the report that mtrace(1) makes of it.
+//! What mtrace(1) makes of a log, and logs made of traces.
 //!
-//! `line` reads one line and `caller` the text in it that names a caller; `callers` keeps these, and `reader` makes
-//! events of a log, which are replayed as those of a trace are; `placing` finds out where modules lay. `script` is the script's own view, line by line, and `naming` puts lines
-//! of source into it.
+//! `script` is the script's own view, line by line, and `naming` puts lines of source into it; `placing` finds out where the
+//! modules of a log lay; `export` writes logs.
 
-mod caller;
-mod callers;
 mod export;
-mod line;
-mod mcheck;
 mod naming;
 mod placing;
-mod reader;
 mod script;
-mod writers;
 
 pub use export::{Exported, Exporter, Part};
 
-pub(crate) use callers::Seen;
-pub(crate) use placing::{is_library, place_modules};
-pub(crate) use reader::{Batch, Condition, Reader, Session};
+pub(crate) use placing::place_modules;
 
 use crate::{DumpError, symbols};
-use line::{Line, Read};
 use script::{Blanks, Log, Names};
 use std::io::Write;
 use std::path::Path;
-
-/// Whether there is a mark or a record of a log in `bytes`.
-pub(crate) fn is_log(bytes: &[u8]) -> bool {
-    let mut lines = bytes.split(|byte| *byte == b'\n');
-    lines.any(|line| {
-        let read = Read::of(line).line;
-        matches!(read, Line::Start | Line::End | Line::Record(_))
-    })
-}
 
 /// The program of a log, for names of callers.
 #[derive(Clone, Copy, Debug)]

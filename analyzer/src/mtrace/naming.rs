@@ -3,11 +3,11 @@
 //! The script asks addr2line, for each address once, in the file that the log names. That is right for position-independent
 //! programs called by a path; what it gets wrong is named by the module that the address lies in, as in every other report.
 
-use super::callers::{Callers, Seen};
-use super::line::{Line, Read};
 use super::placing::{is_old, placed};
 use super::script::{Names, Place, hex};
 use crate::address::{FileAddress, ReturnAddress, RuntimeAddress};
+use crate::log::callers::{Callers, Seen};
+use crate::log::line::{Line, Read};
 use crate::sites::Module;
 use crate::symbols;
 use rayon::prelude::*;

@@ -4,9 +4,9 @@
 //! where the module begins. Symbols give that place away: an address, less the offset behind a symbol, less the symbol's
 //! value in the file, is the module's bias, whatever the version.
 
-use super::callers::Seen;
 use crate::address::LoadBias;
 use crate::images::Log;
+use crate::log::{Seen, is_library};
 use crate::sites::{Module, SiteTable};
 use crate::symbols::{self, Layout};
 use rayon::prelude::*;
@@ -78,12 +78,6 @@ pub(super) fn placed(seen: &Seen, is_old: Option<bool>, options: &symbols::Optio
 /// Whether a module of this path is the program whose file the user named.
 fn is_program(path: &str, exe: &Path) -> bool {
     !is_library(path) && Path::new(path).file_name() == exe.file_name()
-}
-
-/// Whether the path is one of a library.
-pub(crate) fn is_library(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.ends_with(".so") || name.contains(".so.")
 }
 
 /// The bias that makes file addresses of those in the log; `None` where nothing tells.

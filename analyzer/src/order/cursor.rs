@@ -1,6 +1,6 @@
 //! A place in a source of records, and the times of those between two readings of the clock.
 
-use super::Event;
+use crate::event::Event;
 use crate::time;
 use crate::trace::source::{Holder, Slot};
 use crate::trace::{Head, Source};

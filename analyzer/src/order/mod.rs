@@ -7,11 +7,11 @@
 mod cursor;
 mod gaps;
 
+use crate::event::Event;
 use crate::trace::source::Slot;
 use crate::trace::{Source, Supplied, Trace, TraceError};
 use cursor::Cursor;
 use gaps::{note_gap, take_number};
-use heapwire_format::Record;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -28,18 +28,6 @@ const HELD: u64 = 1 << 20;
 const SPARSE: u64 = 16;
 
 const NONE: u64 = u64::MAX;
-
-/// A record with what its place says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    /// Full number.
-    pub(crate) number: u64,
-    /// Nanoseconds of the traced machine's clock, see [`crate::time`]; of a log, its line.
-    pub(crate) clock: u64,
-    /// Kernel tid; 0 = unknown.
-    pub(crate) tid: u32,
-    pub(crate) record: Record,
-}
 
 /// Gives `each` the events of an indexed stream, one by one, until it fails.
 pub(crate) fn walk<E: From<TraceError>>(

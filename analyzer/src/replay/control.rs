@@ -2,7 +2,7 @@
 
 use super::events::Events;
 use crate::declare;
-use crate::order::Event;
+use crate::event::Event;
 use crate::sites::SiteTable;
 use heapwire_format::{Op, Record, TEXT_CHUNK};
 

@@ -8,7 +8,7 @@ use super::marks::Marks;
 use super::numbers::Numbers;
 use super::threads::{OpenRealloc, Threads};
 use super::{Beginning, Counts, Ending};
-use crate::order::Event;
+use crate::event::Event;
 use crate::sites::{Module, SiteId, SiteTable};
 use heapwire_format::{Family, Op};
 use rustc_hash::FxHashMap;

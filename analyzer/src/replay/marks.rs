@@ -1,6 +1,6 @@
 //! Moments that the program or its user marked.
 
-use crate::order::Event;
+use crate::event::Event;
 
 /// Marks that are kept; what begins later counts to the last.
 const MOST: usize = 1 << 16;

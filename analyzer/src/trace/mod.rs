@@ -32,7 +32,7 @@ pub(crate) use stream::{Observed, Stream, holds_records};
 pub(crate) use supply::{Supplied, Supply};
 pub(crate) use survey::{Census, Damage, Survey, believed, op_name};
 
-use crate::{mtrace, progress};
+use crate::{log, progress};
 use frames::{Frames, Rest};
 use heapwire_format::{FrameKind, Header, MINOR, OBSERVER, Record};
 use index::Index;
@@ -424,7 +424,7 @@ impl Opened {
         loop {
             let mut found = Vec::new();
             let goes_on = frames.read_block(&mut found).map_err(failed)?;
-            if head.is_none() && frames.has_nothing() && mtrace::is_log(&frames.block()) {
+            if head.is_none() && frames.has_nothing() && log::is_log(&frames.block()) {
                 let text = input.text(frames.into_reader());
                 return text.map(Self::Log).map_err(failed);
             }
@@ -454,7 +454,7 @@ impl Opened {
             && let Some(store) = input.store()
         {
             let text = Text::of(store).map_err(failed)?;
-            if mtrace::is_log(text.bytes()) {
+            if log::is_log(text.bytes()) {
                 return Ok(Self::Log(text));
             }
         }

@@ -7,7 +7,7 @@ use super::callers::{Callers, Place, Seen};
 use super::line::{Kind, Line, Read};
 use super::mcheck;
 use super::writers::Writer;
-use crate::order::Event;
+use crate::event::Event;
 use crate::sites::Module;
 use heapwire_format::{Op, Record};
 use std::collections::VecDeque;

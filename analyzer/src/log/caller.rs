@@ -1,6 +1,6 @@
 //! The text that names a caller: `FILE:(SYMBOL+OFFSET)[ADDRESS]`, with parts left out.
 
-use super::line::hexadecimal;
+use super::hexadecimal::hexadecimal;
 use nom::bytes::complete::tag;
 use nom::combinator::{all_consuming, opt};
 use nom::sequence::preceded;

@@ -50,7 +50,7 @@ impl SeenSymbol {
 
 impl Seen {
     /// The module of callers in no module that the log names, if there are any: a program that is linked statically.
-    pub(super) fn nameless(addresses: &[u64]) -> Option<Self> {
+    pub(crate) fn nameless(addresses: &[u64]) -> Option<Self> {
         let (lowest, highest) = (addresses.iter().min()?, addresses.iter().max()?);
         Some(Self {
             path: String::new(),
