@@ -14,6 +14,7 @@ mod filters;
 #[cfg(target_arch = "x86_64")]
 mod keep;
 mod lines;
+mod linked;
 mod logs;
 mod memory;
 mod newer;
