@@ -105,3 +105,29 @@ fn what_threads_and_processes_share_is_never_left_out_wrongly() {
         assert_eq!(number(&less["trace"]["lost_records"]), 0, "{name}");
     }
 }
+
+#[test]
+fn a_second_release_of_what_was_left_out_is_no_certain_error_of_another_kind() {
+    const ABORTED: i32 = 128 + 6;
+    let scratch = Scratch::new("cull");
+    let twice = program(&scratch, "twice_much_later");
+    let error = |report: &Value| {
+        let [error] = list(&report["processes"][0]["errors"]) else {
+            panic!("{report}");
+        };
+        ["kind", "certain", "doubt"].map(|field| error[field].clone())
+    };
+    let (whole, _) = run(&scratch, &twice, "0", ABORTED);
+    assert_eq!(
+        error(&whole),
+        ["double-free".into(), true.into(), Value::Null]
+    );
+    let (less, _) = run(&scratch, &twice, "1", ABORTED);
+    let expected: [Value; 3] = ["invalid-free".into(), false.into(), "culled-blocks".into()];
+    assert_eq!(error(&less), expected);
+    let totals = |report: &Value| {
+        let totals = &report["processes"][0]["totals"];
+        ["allocations", "releases", "allocated_bytes", "live_blocks"].map(|it| number(&totals[it]))
+    };
+    assert_eq!(totals(&whole), totals(&less));
+}

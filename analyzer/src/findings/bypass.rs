@@ -50,7 +50,7 @@ impl Bypass {
     /// Whether a block from past the recorder would explain `fault`.
     pub(crate) fn explains(&self, fault: &RawFault) -> bool {
         match fault.target {
-            Target::Crooked => false,
+            Target::Crooked | Target::LeftOut => false,
             Target::Known => self.is_seen,
             Target::Stranger => self.is_seen || self.after(fault) != After::Died,
         }

@@ -10,7 +10,7 @@ use crate::Options;
 use crate::declare::ProcessDeclaration;
 use crate::images::Image;
 use crate::naming::{Names, hex_address};
-use crate::replay::{Moment, Outcome, RawFault, SiteRow, Wrong};
+use crate::replay::{Moment, Outcome, RawFault, SiteRow, Target, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind};
 use crate::sites::{SiteId, SiteTable};
 use heapwire_format::{Family, Op};
@@ -153,6 +153,8 @@ impl Teller<'_> {
             Some(Doubt::MissingRecords)
         } else if verdict == Verdict::Unsure {
             Some(Doubt::NamelessCall)
+        } else if fault.target == Target::LeftOut {
+            Some(Doubt::CulledBlocks)
         } else {
             bypass.explains(fault).then_some(Doubt::UnseenAllocations)
         };

@@ -90,6 +90,7 @@ impl Plan {
         Beginning {
             first_number,
             is_late: declaration.is_none_or(|it| it.began != Began::Exec),
+            has_culled: false,
             writes_late: false,
             machine: declaration
                 .map(ProcessDeclaration::machine)

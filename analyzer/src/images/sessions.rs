@@ -68,6 +68,7 @@ fn replay_session(
     let mut replay = Replay::new(Beginning {
         first_number: Some(1),
         is_late: true, // a program calls mtrace() when it likes to
+        has_culled: false,
         writes_late: true,
         machine: Machine::Other,
         clock: 0,

@@ -77,6 +77,8 @@ pub(crate) struct Batch {
     pub(super) ticks: Vec<(u32, u64)>,
     /// Blocks may have been handed out that the trace does not show.
     pub(super) is_late: bool,
+    /// Blocks were left out on purpose.
+    pub(super) has_culled: bool,
     /// Releases may stand after the address was handed out again.
     pub(super) writes_late: bool,
     /// Positions from which on events are missing before the number that is given.

@@ -46,6 +46,7 @@ impl Events {
             Op::PAUSE | Op::RESUME => self.numbers.doubt(event.number),
             Op::CULLED => {
                 self.numbers.cull(event.number, record.base);
+                self.has_culled = true;
                 let counts = &mut self.counts;
                 counts.culled = counts.culled.saturating_add(record.ptr);
                 counts.culled_peak = counts.culled_peak.max(record.pc);

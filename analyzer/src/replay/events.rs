@@ -17,6 +17,8 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Events {
     pub(super) is_late: bool,
     writes_late: bool,
+    /// Blocks were left out on purpose, here or in the process that this one was forked from.
+    pub(super) has_culled: bool,
     pub(super) numbers: Numbers,
     pub(super) code: Code,
     pub(super) threads: Threads,
@@ -36,6 +38,7 @@ impl Events {
         Self {
             is_late: beginning.is_late,
             writes_late: beginning.writes_late,
+            has_culled: beginning.has_culled,
             numbers,
             code,
             threads: Threads::default(),
@@ -52,7 +55,9 @@ impl Events {
     /// An empty batch for the events to come, made of what an old one needed.
     pub(crate) fn batch(&self, old: Batch) -> Batch {
         let doubted_to = self.numbers.doubted_to;
-        old.begin(self.is_late, self.writes_late, doubted_to)
+        let mut batch = old.begin(self.is_late, self.writes_late, doubted_to);
+        batch.has_culled = self.has_culled;
+        batch
     }
 
     /// The site of a heap event, with the modules and stacks declared so far.
@@ -87,6 +92,7 @@ impl Events {
             }
         } else {
             self.control_event(event, sites);
+            batch.has_culled |= self.has_culled;
         }
     }
 

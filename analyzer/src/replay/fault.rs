@@ -18,6 +18,8 @@ pub(crate) enum Target {
     Crooked,
     /// An address where a block was, or inside one.
     Known,
+    /// An address of which nothing is known, where blocks were left out on purpose: perhaps one of these.
+    LeftOut,
     /// An address of which nothing is known: never handed out, or handed out past the recorder.
     Stranger,
 }

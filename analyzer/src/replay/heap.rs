@@ -193,9 +193,10 @@ impl Heap {
             let target = match inside {
                 _ if !call.address.is_multiple_of(ALIGNMENT) => Target::Crooked,
                 Some(_) => Target::Known,
+                None if batch.has_culled => Target::LeftOut,
                 None => Target::Stranger,
             };
-            if may_be_earlier && target == Target::Stranger {
+            if may_be_earlier && matches!(target, Target::LeftOut | Target::Stranger) {
                 of.earlier += u64::from(call.kind == Kind::Release);
                 continue;
             }

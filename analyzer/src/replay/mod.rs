@@ -102,6 +102,8 @@ pub(crate) struct Beginning {
     pub(crate) first_number: Option<u64>,
     /// Blocks may have been handed out that the trace does not show.
     pub(crate) is_late: bool,
+    /// Blocks were left out on purpose.
+    pub(crate) has_culled: bool,
     /// Releases may stand after the address was handed out again.
     pub(crate) writes_late: bool,
     pub(crate) machine: Machine,
@@ -167,6 +169,7 @@ impl Replay {
             events: Events::new(
                 &Beginning {
                     is_late: self.events.is_late,
+                    has_culled: self.events.has_culled,
                     ..beginning
                 },
                 numbers,

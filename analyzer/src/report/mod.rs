@@ -338,6 +338,8 @@ pub enum Doubt {
     NamelessCall,
     /// The program may have been handed the block past the recorder.
     UnseenAllocations,
+    /// It may be a block that was left out on purpose, released a second time.
+    CulledBlocks,
 }
 
 /// The kinds of wrong release.

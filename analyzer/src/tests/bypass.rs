@@ -48,6 +48,32 @@ fn a_release_that_the_program_survives_is_not_certainly_invalid() {
 }
 
 #[test]
+fn a_block_that_was_left_out_may_be_released_twice() {
+    let mut made = made();
+    made.malloc(A, 8, 0x10).push(0x7C, 0, [1, 8, 8, 0]);
+    let mut child = made.child(0xB0);
+    child.free(STRANGER, 0x20);
+    let left_out = [(FaultKind::InvalidFree, Some(Doubt::CulledBlocks))];
+    made.free(STRANGER, 0x20);
+    assert_eq!(errors(&dead(&made, 6)), left_out);
+    made.malloc(B, 8, 0x10).free(B, 0x30).free(B, 0x30).end(0);
+    let after = [left_out[0], (FaultKind::DoubleFree, None)];
+    assert_eq!(errors(&made.report()), after);
+    assert_eq!(warned(&made.report(), "unseen-allocations"), 0);
+    // A child has its parent's blocks, also those that were left out.
+    let both = report([[made.bytes(), child.end(0).bytes()].concat()]);
+    let doubts = both.processes[1].errors.iter().map(|it| it.doubt);
+    assert!(doubts.eq([Some(Doubt::CulledBlocks)]));
+    // But a crooked address is one.
+    let mut crooked = self::made();
+    crooked
+        .push(0x7C, 0, [1, 8, 8, 0])
+        .free(STRANGER + 1, 0x20)
+        .end(0);
+    assert_eq!(errors(&crooked.report()), [(FaultKind::InvalidFree, None)]);
+}
+
+#[test]
 fn a_release_that_the_program_dies_in_is_invalid() {
     for signal in [4, 6, 7, 11, 0x80 | 6] {
         let mut made = made();

@@ -299,7 +299,7 @@ fn of_culled(images: &[Image], warnings: &mut Vec<Warning>) {
         "culled",
         culled,
         format!(
-            "{} left out as they came, as HEAPWIRE_CULL asks for: they are in the sums, but in no list and not among temporary ones, the peak may be {} higher, and who releases one of them once more seems to release what never was a block.",
+            "{} left out as they came, as HEAPWIRE_CULL asks for: they are in the sums, but in no list and not among temporary ones; the peak may be {} higher; a second release of one of them is a possible invalid free.",
             counted(
                 culled,
                 "block that was released at once was",

@@ -89,6 +89,9 @@ fn error(page: &mut Page<'_>, process: &Process, fault: &Fault, times: u64) {
 /// What could explain a fault away.
 fn why(doubt: Doubt, fault: &Fault) -> &'static str {
     match (doubt, fault.kind) {
+        (Doubt::CulledBlocks, _) => {
+            "blocks were left out, and this may be one of them that is released a second time"
+        }
         (Doubt::MissingRecords, _) => "records are missing that could explain this",
         (Doubt::NamelessCall, _) => {
             "a call without a name may be in an operator of the program, which would explain this"
