@@ -22,7 +22,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ),
     ("nom", &["log/", "trace/parse.rs"]),
     ("object", &["symbols/", "record/"]),
-    ("rustix", &["verbs/recv/source.rs"]),
+    ("rustix", &["stdout.rs", "verbs/recv/source.rs"]),
     ("ruzstd", &["trace/unpack.rs"]),
     ("signal_hook", &["verbs/recv/mod.rs"]),
 ];
@@ -77,6 +77,7 @@ const UNSAFE: &[&str] = &[
 const UNSAFE_ANALYZER: &[&str] = &[
     "record/child.rs",
     "replay/memory.rs",
+    "stdout.rs",
     "symbols/file.rs",
     "trace/text.rs",
 ];

@@ -3,6 +3,7 @@
 mod cli;
 mod quantity;
 mod record;
+mod stdout;
 mod verbs;
 
 use anyhow::{Context, Result};
@@ -17,6 +18,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use stdout::Stdout;
 use verbs::reading::{NOTHING, Stopped, Terminal};
 use verbs::waiting::Waiting;
 
@@ -58,7 +60,7 @@ fn answer(cli: &Cli) -> u8 {
             ran(verbs::run::record(record, &terminal, &mut io::stderr()))
         }
         Command::Recv(asked) => {
-            let done = verbs::recv::recv(asked, &mut io::stdout(), &mut io::stderr());
+            let done = verbs::recv::recv(asked, &mut Stdout::lock(), &mut io::stderr());
             done.unwrap_or_else(|stopped| failed(cli, stopped))
         }
         _ => {
@@ -72,7 +74,7 @@ fn answer(cli: &Cli) -> u8 {
 
 /// The verbs that read.
 fn answer_reading(cli: &Cli, waiting: &Waiting) -> Result<u8, Stopped> {
-    let mut out = waiting.until(BufWriter::new(io::stdout().lock()));
+    let mut out = waiting.until(BufWriter::new(Stdout::lock()));
     let mut say = waiting.until(io::stderr());
     let terminal = Terminal::of(&io::stdout(), cli);
     match &cli.command {

@@ -1,6 +1,6 @@
 //! The command line: statuses, streams, and what a script may rely on.
 
-use heapwire_tests::build::Sample;
+use heapwire_tests::build::{Sample, heapwire};
 use heapwire_tests::run::{Run, command, json, on, prose, record, run};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{Record, Writer};
@@ -353,5 +353,30 @@ fn dump_shows_every_record_on_a_line() {
         "end",
     ] {
         assert!(dump.stdout.contains(op), "{op} in {}", dump.stdout);
+    }
+}
+
+#[test]
+fn a_result_that_nobody_gets_is_an_error_unless_its_reader_left() {
+    let scratch = Scratch::new("nobody");
+    let trace = clean(&scratch);
+    for (out, status, error) in [
+        (">&-", 3, "Bad file descriptor"),
+        (">/dev/full", 3, "No space left on device"),
+        ("| true", 0, ""),
+        (">/dev/null", 0, ""),
+        ("<>/dev/null 1<&0", 0, ""), // as programs do it that have no use for the result
+    ] {
+        for verb in ["report", "report --format json", "dump", "info"] {
+            let mut shell = Command::new("bash");
+            let line = format!("set -o pipefail; \"$0\" {verb} \"$1\" {out}");
+            let run = Run::of(shell.args(["-c", &line]).arg(heapwire()).arg(&trace));
+            assert_eq!(run.status, status, "{verb} {out}: {run:?}");
+            let stderr = run.stderr;
+            assert!(
+                stderr.contains(error) && stderr.is_empty() == error.is_empty(),
+                "{stderr}"
+            );
+        }
     }
 }

@@ -32,6 +32,9 @@ while b"read" not in seen and time.monotonic() < limit:
 if how == "interrupt":
     os.write(terminal, b"\x03")
 else:
+    if how == "broken":
+        os.close(out)
+        out = os.open("/dev/null", os.O_RDONLY)
     os.close(writer)
 text = b""
 while True:
@@ -102,4 +105,31 @@ fn an_interrupt_leaves_a_terminal_as_it_was() {
     assert_eq!(out.trim(), "");
     // The cursor was not hidden, and there is no other screen to come back from.
     assert!(!seen.contains("\\x1b[?"), "{seen}");
+}
+
+#[test]
+fn a_reader_that_is_gone_leaves_a_terminal_as_it_was() {
+    let [status, settings, seen, _] = watched("broken");
+    assert_eq!(
+        (status.as_str(), settings.as_str()),
+        ("0", "same"),
+        "{seen}"
+    );
+    let erased = seen
+        .rfind("\\x1b[2K")
+        .expect("the line is erased at the end");
+    assert!(!seen[erased..].contains("read"), "{seen}");
+}
+
+#[test]
+fn what_is_no_terminal_is_shown_nothing_however_long_it_takes() {
+    let scratch = Scratch::new("progress-piped");
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, 48);
+    let trace = scratch.write("t.hwt", writer.end().take());
+    let mut command = Command::new("sh");
+    command.args(["-c", "{ cat \"$1\"; sleep 1; } | \"$0\" report -"]);
+    let run = Run::of(command.arg(heapwire()).arg(trace));
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""));
+    assert!(run.stdout.contains("48 B"), "{}", run.stdout);
 }

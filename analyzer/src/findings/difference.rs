@@ -95,10 +95,7 @@ fn sums(report: &Report) -> SiteSums {
         all.live_bytes = all.live_bytes.saturating_add(totals.live_bytes);
         all.live_blocks = all.live_blocks.saturating_add(totals.live_blocks);
         all.peak_bytes = all.peak_bytes.saturating_add(totals.peak_bytes);
-        all.allocations = all
-            .allocations
-            .saturating_add(totals.allocations)
-            .saturating_add(totals.reallocations);
+        all.allocations = all.allocations.saturating_add(totals.allocations);
         all.temporary = all.temporary.saturating_add(totals.temporary);
     }
     all
@@ -345,6 +342,9 @@ mod tests {
         assert_eq!(growth, [(20, 50), (5, 0)]);
         assert_eq!((found.old.live_bytes, found.new.live_bytes), (35, 60));
         assert_eq!(found.new.allocations, 3);
+        new.realloc(0x2000, Some(0x8000), 60, 0x50);
+        let grown = difference(&report(&old), &report(&new), &Selection::default());
+        assert_eq!(grown.new.allocations, 3, "as a report counts them");
         let same = difference(&report(&old), &report(&old), &Selection::default());
         assert!(same.sites.is_empty());
     }

@@ -4,7 +4,6 @@
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
 
 /// Signals by number, as Linux numbers them on most machines.
 const SIGNALS: [(u64, &str); 14] = [
@@ -80,17 +79,30 @@ pub fn percent(part: u64, whole: u64) -> String {
     format!("{}.{} %", permille / 10, permille % 10)
 }
 
-/// A length of time: `0.8 ms`, `4.2 s`, `12 m 04 s`.
+/// A length of time, rounded: `0.8 ms`, `4.2 s`, `12 m 04 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
-    match ns {
-        0..10_000_000 => format!("{}.{} ms", ns / 1_000_000, ns % 1_000_000 / 100_000),
-        10_000_000..SECOND => format!("{} ms", ns / 1_000_000),
-        SECOND..MINUTE => format!("{}.{} s", ns / SECOND, ns % SECOND / 100_000_000),
-        MINUTE..HOUR => format!("{} m {:02} s", ns / MINUTE, ns % MINUTE / SECOND),
-        HOUR..DAY => format!("{} h {:02} m", ns / HOUR, ns % HOUR / MINUTE),
-        DAY.. => format!("{} d {:02} h", ns / DAY, ns % DAY / HOUR),
+    const MILLISECOND: u64 = SECOND / 1000;
+    // What is rounded up to the next unit is shown in that one.
+    let to = |step: u64| ns.saturating_add(step / 2) / step;
+    let (tenths, milliseconds) = (to(MILLISECOND / 10), to(MILLISECOND));
+    if tenths < 100 {
+        return format!("{}.{} ms", tenths / 10, tenths % 10);
     }
+    if milliseconds < 1000 {
+        return format!("{milliseconds} ms");
+    }
+    let (tenths, seconds, minutes, hours) = (to(SECOND / 10), to(SECOND), to(MINUTE), to(HOUR));
+    if tenths < 600 {
+        return format!("{}.{} s", tenths / 10, tenths % 10);
+    }
+    if seconds < 3600 {
+        return format!("{} m {:02} s", seconds / 60, seconds % 60);
+    }
+    if minutes < 24 * 60 {
+        return format!("{} h {:02} m", minutes / 60, minutes % 60);
+    }
+    format!("{} d {:02} h", hours / 24, hours % 24)
 }
 
 /// A moment of a recording that lasted `whole`: `00:07:21`, below a minute `4.812 s`, below a second `0.8 ms`.
@@ -165,10 +177,16 @@ mod tests {
             (0, "0.0 ms"),
             (812_345, "0.8 ms"),
             (81_234_567, "81 ms"),
-            (4 * SECOND + 250_000_000, "4.2 s"),
+            (9_950_000, "10 ms"),
+            (999_500_000, "1.0 s"),
+            (4 * SECOND + 250_000_000, "4.3 s"),
+            (MINUTE - 1, "1 m 00 s"),
+            (HOUR - 1, "1 h 00 m"),
             (12 * MINUTE + 4 * SECOND, "12 m 04 s"),
             (3 * HOUR + 7 * MINUTE, "3 h 07 m"),
+            (24 * HOUR - 1, "1 d 00 h"),
             (51 * HOUR, "2 d 03 h"),
+            (u64::MAX, "213503 d 23 h"),
         ] {
             assert_eq!(duration(ns), text);
         }

@@ -98,10 +98,10 @@ impl Input {
 
     /// An input that gives its bytes once.
     #[cfg(test)]
-    pub(crate) fn streamed(path: PathBuf, bytes: Vec<u8>) -> Self {
+    pub(crate) fn streamed(path: PathBuf, bytes: impl Read + Send + 'static) -> Self {
         Self {
             path,
-            bytes: Bytes::Streamed(Some(Box::new(Cursor::new(bytes)))),
+            bytes: Bytes::Streamed(Some(Box::new(bytes))),
             broken: Arc::default(),
             taken_back: None,
             armour: None,

@@ -149,6 +149,7 @@ impl Trace {
     /// A trace of bytes that can be read once.
     #[cfg(test)]
     pub(crate) fn of_stream(bytes: Vec<u8>) -> Result<Self, TraceError> {
+        let bytes = io::Cursor::new(bytes);
         Self::of(vec![Input::streamed(PathBuf::from("trace0"), bytes)])
     }
 
@@ -406,6 +407,10 @@ fn input_index(input: usize) -> u32 {
     u32::try_from(input).expect("a command line has less than 2^32 words")
 }
 
+/// Bytes without a whole frame after which a stream is given up, which may have no end. A capture can begin with a boot's
+/// messages, or a day's; whoever has more of them has a file, and that is read to its end.
+const MOST_WITHOUT_FRAME: u64 = if cfg!(test) { 4 << 20 } else { 4 << 30 };
+
 /// What an input turned out to be.
 enum Opened {
     /// A trace, and the frames up to the first block that holds a whole one.
@@ -446,7 +451,8 @@ impl Opened {
             if has_frame {
                 return Ok(Self::Trace(Box::new(frames), all));
             }
-            if !goes_on {
+            let may_be_endless = input.store().is_none();
+            if !goes_on || may_be_endless && frames.position() >= MOST_WITHOUT_FRAME {
                 break;
             }
         }

@@ -1,7 +1,11 @@
 //! LANES frames and mixed frames: records whose place says more than their frame.
 
+use super::{Input, Trace, TraceError};
 use crate::report::Report;
 use crate::tests::made::{ALLOCATED, FRAME, Made, MadeFrame, Slot, put, record, report, warned};
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 /// A lane for a table: tid, base number and slots, of which some may be holes.
 type Lane<'a> = (u32, u64, &'a [Slot]);
@@ -44,6 +48,21 @@ fn lanes_frame(offset: usize, stream: u32, lanes: &[Lane<'_>]) -> Vec<u8> {
         ..FRAME
     };
     frame.bytes(&payload)
+}
+
+#[test]
+fn a_stream_without_an_end_and_without_a_frame_is_given_up() {
+    let endless = Input::streamed(PathBuf::from("zero"), io::repeat(0));
+    let found = Trace::of(vec![endless]);
+    assert!(matches!(found, Err(TraceError::NotATrace { path }) if path == Path::new("zero")));
+}
+
+#[test]
+fn text_before_the_first_frame_may_be_long() {
+    let trace = Made::new(0xA0).malloc(0x1000, 1, 0x10).bytes();
+    let text = io::repeat(b'.').take(super::MOST_WITHOUT_FRAME - (2 << 20));
+    let stream = Input::streamed(PathBuf::from("late"), text.chain(io::Cursor::new(trace)));
+    assert!(Trace::of(vec![stream]).is_ok());
 }
 
 const HOLE: Slot = [0; 40];
