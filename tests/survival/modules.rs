@@ -26,16 +26,32 @@ fn plug_ins_that_eight_threads_open_and_close_keep_their_names() {
         out
     });
     let plugins: Vec<_> = plugins.collect();
+    let library = recorder(&scratch);
     let trace = scratch.join("t.hwt");
-    let run =
-        Run::of(traced(&program, &recorder(&scratch), trace.to_str().unwrap()).args(&plugins));
+    names_stay(
+        traced(&program, &library, trace.to_str().unwrap()).args(&plugins),
+        &trace,
+        names,
+    );
+    // In lines modules are declared again while they come and go.
+    let lines = scratch.join("t.log");
+    let mut command = traced(&program, &library, lines.to_str().unwrap());
+    names_stay(
+        command.env("HEAPWIRE_ARMOUR", "252").args(&plugins),
+        &lines,
+        names,
+    );
+}
+
+fn names_stay(command: &mut Command, trace: &Path, names: [&str; 3]) {
+    let run = Run::of(command);
     assert_eq!(
         (run.status, run.stdout.as_str()),
         (0, "done\n"),
         "{}",
         run.stderr
     );
-    let report = report(&trace);
+    let report = report(trace);
     assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
     let process = &report["processes"][0];
     assert_eq!(list(&process["errors"]).len(), 0, "{}", process["errors"]);
