@@ -107,7 +107,8 @@ fn standard_input_is_parted_into_trace_and_text() {
         let run = Run::with_input(command().args(["recv", "-", "-o"]).arg(&to), input);
         assert_eq!((run.status, run.stdout.as_str()), (0, said), "{run:?}");
         assert!(fs::read(&to).unwrap() == trace());
-        let told = "the line has ended; 410 events, 3 lost on the device, about 1000 B live";
+        let told =
+            "the line has ended; 410 events, 3 records lost on the device, about 1000 B live";
         assert!(prose(&run.stderr).contains(told), "{run:?}");
     }
     let run = Run::with_input(
@@ -197,6 +198,45 @@ fn who_hangs_up_at_once_keeps_nobody_away() {
     receiving.interrupt();
     assert_eq!(receiving.end().0, 0);
     assert!(fs::read(&to).unwrap() == trace());
+}
+
+#[test]
+fn a_terminal_shows_how_it_goes() {
+    const WATCH: &str = r#"
+import os, pty, subprocess, sys
+command, to, log = sys.argv[1:]
+shown, terminal = pty.openpty()
+receiving = subprocess.Popen([command, "recv", "-", "-o", to], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=terminal)
+os.close(terminal)
+receiving.stdin.write(open(log, "rb").read())
+receiving.stdin.flush()
+seen = b""
+while b" a second" not in seen.partition(b"lost on the way")[2]:
+    seen += os.read(shown, 4096)
+receiving.stdin.close()
+receiving.wait()
+sys.stdout.buffer.write(seen)
+"#;
+    let scratch = Scratch::new("recv");
+    let lines = armoured(&trace(), 76);
+    let half = lines.len() / 2;
+    let rest = [&lines[..half], &lines[half + 1..]].concat();
+    let log = scratch.write("log", rest.concat());
+    let mut python = Command::new("python3");
+    python
+        .args(["-c", WATCH])
+        .arg(heapwire_tests::build::heapwire());
+    let run = Run::of(python.arg(scratch.join("t.hwt")).arg(log));
+    assert_eq!(run.status, 0, "{run:?}");
+    let words = [
+        "369 events, ",
+        "1 frame lost on the way",
+        "B live",
+        " a second",
+    ];
+    let mut lines = run.stdout.split('\r');
+    let is_told = lines.any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(is_told, "{}", run.stdout);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::reading::{NOTHING, Stopped};
 use crate::cli::Recv;
 use crate::record;
 use anyhow::{Context, anyhow};
-use heapwire::report::format::{bytes, count};
+use heapwire::report::format::{bytes, count, counted};
 use heapwire::{Received, Receiver};
 use line::Event;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -132,14 +132,14 @@ impl Session {
 }
 
 fn summary(received: &Received) -> String {
-    let mut words = vec![format!("{} events", count(received.events))];
+    let mut words = vec![counted(received.events, "event")];
     let counts = [
-        (received.lost, "lost on the device"),
-        (received.missing, "frames lost on the way"),
-        (received.damaged, "damaged"),
+        (received.lost, "record", "lost on the device"),
+        (received.missing, "frame", "lost on the way"),
+        (received.damaged, "part", "damaged"),
     ];
-    let counts = counts.into_iter().filter(|(number, _)| *number > 0);
-    words.extend(counts.map(|(number, what)| format!("{} {what}", count(number))));
+    let counts = counts.into_iter().filter(|(number, ..)| *number > 0);
+    words.extend(counts.map(|(number, one, how)| format!("{} {how}", counted(number, one))));
     words.extend(
         received
             .live_bytes
