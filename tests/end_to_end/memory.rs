@@ -27,3 +27,11 @@ fn processes_that_take_turns_take_no_more_memory_than_one() {
     let memory = memory::of_many_processes(50, 4_000_000);
     assert!(memory.peak <= memory.bound, "{memory:?}");
 }
+
+#[test]
+fn parents_that_wait_for_children_hold_no_records() {
+    // What is read ahead for one process is more than 20 MB.
+    let few = memory::of_many_generations(1, 3_200_000);
+    let many = memory::of_many_generations(6, 11_200_000);
+    assert!(many.peak < few.peak + (40 << 20), "{few:?} {many:?}");
+}

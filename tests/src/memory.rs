@@ -161,6 +161,26 @@ pub fn of_lost_records(records: u64) -> Memory {
     Memory::new(peak, 1)
 }
 
+/// The same with `generations` of processes, each of which has forked the next at once, whose frames of `records` in all take turns.
+///
+/// # Panics
+///
+/// Where the report is wrong.
+#[must_use]
+pub fn of_many_generations(generations: u32, records: u64) -> Memory {
+    let (peak, report) = peak_of_report(move |to| {
+        let mut line = vec![Writer::new()];
+        for child in 1..=generations {
+            let parent = line.last_mut().expect("the first is there");
+            let next = forked(parent, child);
+            line.push(next);
+        }
+        take_turns(&mut line, records, to);
+    });
+    all_is_there(&report, generations, records);
+    Memory::new(peak, 0)
+}
+
 /// The same with a process that has forked `children`, whose frames of `records` in all take turns with theirs.
 ///
 /// # Panics
@@ -170,38 +190,51 @@ pub fn of_lost_records(records: u64) -> Memory {
 pub fn of_many_processes(children: u32, records: u64) -> Memory {
     let (peak, report) = peak_of_report(move |to| {
         let mut parent = Writer::new();
-        let mut family = Vec::new();
-        for child in 1..=children {
-            let fork = parent.next;
-            parent.record(Record {
-                op: 0x75,
-                ptr: u64::from(4711 + child),
-                ..Record::default()
-            });
-            let mut writer = Writer::bare(child);
-            writer.next = parent.next;
-            let keys = [&format!("fork={fork}")[..], "parent=c0ffee11", "began=fork"];
-            writer.process(u64::from(4711 + child), &keys);
-            family.push(writer);
-        }
+        let mut family: Vec<_> = (1..=children)
+            .map(|child| forked(&mut parent, child))
+            .collect();
         family.insert(0, parent);
-        let rounds = records / 1600;
-        for round in 0..rounds {
-            let turn = usize::try_from(round).expect("few") % family.len();
-            let writer = &mut family[turn];
-            for _ in 0..800 {
-                writer.malloc(0x1000, 8).free(0x1000);
-            }
-            put(to, &writer.take());
-        }
-        for writer in &mut family {
-            put(to, &writer.end().take());
-        }
+        take_turns(&mut family, records, to);
     });
+    all_is_there(&report, children, records);
+    Memory::new(peak, 0)
+}
+
+/// The stream of a child that is forked now.
+fn forked(parent: &mut Writer, child: u32) -> Writer {
+    let fork = parent.next;
+    let pid = u64::from(4711 + child);
+    parent.record(Record {
+        op: 0x75,
+        ptr: pid,
+        ..Record::default()
+    });
+    let mut writer = Writer::bare(child);
+    writer.next = parent.next;
+    let fork = format!("fork={fork}");
+    let parent = format!("parent={:x}", parent.frame.stream);
+    writer.process(pid, &[&fork, &parent, "began=fork"]);
+    writer
+}
+
+fn take_turns(family: &mut [Writer], records: u64, to: &mut ChildStdin) {
+    for round in 0..records / 1600 {
+        let turn = usize::try_from(round).expect("few") % family.len();
+        let writer = &mut family[turn];
+        for _ in 0..800 {
+            writer.malloc(0x1000, 8).free(0x1000);
+        }
+        put(to, &writer.take());
+    }
+    for writer in family {
+        put(to, &writer.end().take());
+    }
+}
+
+fn all_is_there(report: &Value, children: u32, records: u64) {
     let processes = list(&report["processes"]);
     assert_eq!(processes.len(), children as usize + 1);
     let allocations = |process: &Value| number(&process["totals"]["allocations"]);
     let all: u64 = processes.iter().map(allocations).sum();
     assert_eq!(all, records / 1600 * 800);
-    Memory::new(peak, 0)
 }

@@ -151,6 +151,11 @@ impl Run<'_> {
                     let from = Some((number, takes_code, &mut running.replay));
                     next.begin(&mut self.plan, from);
                     line.push(next);
+                    // What was read ahead for the one that waits would be in the way.
+                    if let Some(parent) = line.iter_mut().nth_back(1) {
+                        let trace = &*self.trace;
+                        parent.order.rest(|it| trace.can_read_again(it));
+                    }
                 }
                 Next::Several => {
                     let declaration = self.plan.declarations[root].take();
@@ -297,6 +302,9 @@ impl Running {
                     Ok(false) => return Err(Ok(true)),
                     Err(error) => return Err(Err(error)),
                 }
+            }
+            if let Err(error) = order.wake(|it| trace.read_again(it)) {
+                return Err(Err(error));
             }
             let found = !*is_stopped
                 && order.window(limit, |event| {

@@ -9,7 +9,7 @@ mod gaps;
 
 use crate::event::Event;
 use crate::trace::source::Slot;
-use crate::trace::{Source, Supplied, Trace, TraceError};
+use crate::trace::{Block, Source, Supplied, Trace, TraceError};
 use cursor::Cursor;
 use gaps::{note_gap, take_number};
 use std::collections::BTreeMap;
@@ -119,6 +119,27 @@ impl Order {
     /// The sources that no event was given out of.
     pub(crate) fn untouched(&self) -> impl Iterator<Item = &Source> + Clone {
         self.waiting.values()
+    }
+
+    /// Lets go of the slots that can be read again, each until [`wake`](Self::wake).
+    pub(crate) fn rest(&mut self, can_read_again: impl Fn(&Source) -> bool) {
+        let waiting = self.waiting.values_mut();
+        for source in waiting.filter(|source| can_read_again(source)) {
+            source.place.block = Block::default();
+        }
+    }
+
+    /// Has the slots of the next window again that were let go, as `read_again` gives them.
+    pub(crate) fn wake<E>(
+        &mut self,
+        read_again: impl Fn(&Source) -> Result<Source, E>,
+    ) -> Result<(), E> {
+        let end = self.begin().unwrap_or(0).saturating_add(WINDOW);
+        let next = self.waiting.range_mut(..(end, (0, 0), 0));
+        for (_, source) in next.filter(|(_, source)| source.place.block.is_empty()) {
+            *source = read_again(source)?;
+        }
+        Ok(())
     }
 
     /// Gives `each` the events of the next window, as far as their numbers are below `limit`. `false`: there are none

@@ -82,6 +82,11 @@ impl Ledger {
         self.count(batch);
     }
 
+    /// Lets go of the memory that only the next batch needs again.
+    pub(super) fn rest(&mut self) {
+        self.ended = Vec::new();
+    }
+
     /// Whether blocks were released that came from past the recorder, for all that the process lived on.
     pub(super) fn shows_bypass(&self) -> bool {
         self.unseen_releases > self.late_releases

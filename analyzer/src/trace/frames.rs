@@ -271,6 +271,9 @@ impl Frames {
         self.at = 0;
         let mut part = self.from.by_ref().take(more as u64);
         self.has_ended = part.read_to_end(&mut bytes)? < more;
+        if self.has_ended {
+            bytes.shrink_to_fit(); // a run of one frame is far shorter than a block
+        }
         self.block = Arc::new(bytes);
         Ok(())
     }
@@ -398,6 +401,28 @@ impl Rest {
     /// Its bytes.
     pub(crate) fn length(&self) -> u64 {
         (self.shift + self.store.length()).saturating_sub(self.offset)
+    }
+
+    /// Whether what is at `offset` of the input can be read.
+    pub(super) fn reaches(&self, input: u32, offset: u64) -> bool {
+        self.input == input && offset >= self.shift
+    }
+
+    /// The frame at `offset` of the input.
+    pub(super) fn frame(&self, offset: u64) -> io::Result<Option<Found>> {
+        let mut header = Vec::new();
+        let begin = offset - self.shift;
+        let size = Header::SIZE as u64;
+        self.store
+            .reader(begin, begin + size)
+            .read_to_end(&mut header)?;
+        let Ok(header) = Header::decode(&header) else {
+            return Ok(None);
+        };
+        let end = offset.saturating_add(header.frame_length().min(LONGEST));
+        let mut found = Vec::new();
+        self.part(offset, end).read_block(&mut found)?;
+        Ok(found.pop())
     }
 
     /// Its frames.

@@ -25,7 +25,7 @@ mod undo;
 mod unpack;
 
 pub use error::{TraceError, Translation};
-pub(crate) use frames::{Found, Frame, LONGEST, MARK};
+pub(crate) use frames::{Block, Found, Frame, LONGEST, MARK};
 pub(crate) use judge::{Content, Judged};
 pub(crate) use source::{Head, Source};
 pub(crate) use stream::{Observed, Stream, holds_records};
@@ -425,7 +425,7 @@ impl Opened {
         let failed = |source| TraceError::open(&path, source);
         let mut frames = Frames::new(input.reader(), index, 0);
         let mut all = Vec::new();
-        let mut head: Option<frames::Block> = None;
+        let mut head: Option<Block> = None;
         loop {
             let mut found = Vec::new();
             let goes_on = frames.read_block(&mut found).map_err(failed)?;

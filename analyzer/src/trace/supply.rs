@@ -1,10 +1,12 @@
 //! The sources of one stream, in the order of the input.
 
 use super::ahead::{Ahead, judge};
-use super::frames::{Found, Frames};
+use super::frames::{Found, Frames, Rest};
 use super::index::Run;
 use super::judge::{Content, Judged};
+use super::source::Holder;
 use super::{Reading, Source, Trace, TraceError};
+use std::io;
 use std::mem;
 use std::vec::IntoIter;
 
@@ -104,6 +106,32 @@ impl Trace {
             });
             sources.filter(Source::is_kept).collect()
         }))
+    }
+
+    /// Whether a source lies in a frame of an indexed input, so that it can be read again.
+    pub(crate) fn can_read_again(&self, source: &Source) -> bool {
+        source.place.holder == Holder::Frame && self.rest_of(source).is_some()
+    }
+
+    /// Reads such a source.
+    pub(crate) fn read_again(&self, source: &Source) -> Result<Source, TraceError> {
+        let (input, offset) = source.place.frame;
+        let found = self.rest_of(source).map(|rest| rest.frame(offset));
+        let found = found
+            .transpose()
+            .map_err(|error| self.failed(input, error))?;
+        match found.flatten().map(Judged::of).map(|it| it.content) {
+            Some(Content::Records(source, _)) => Ok(source),
+            _ => Err(self.failed(input, io::ErrorKind::UnexpectedEof.into())), // it was there before
+        }
+    }
+
+    fn rest_of(&self, source: &Source) -> Option<&Rest> {
+        let Reading::Indexed(index) = &self.reading else {
+            return None;
+        };
+        let (input, offset) = source.place.frame;
+        index.rests.iter().find(|rest| rest.reaches(input, offset))
     }
 
     /// Has the rest of an input indexed, as if it held other streams.

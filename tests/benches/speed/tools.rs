@@ -1,6 +1,6 @@
 //! What other tools need for the trace that they made of the same program.
 
-use crate::{Best, ROUNDS, report_with, time};
+use crate::{Best, report_with, time};
 use heapwire_tests::build::{compile, workspace};
 use heapwire_tests::run::{Run, json, number, record, without_recorder};
 use heapwire_tests::scratch::Scratch;
@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Pairs of malloc and free that the program makes.
-const PAIRS: u64 = 3_000_000;
+const PAIRS: u64 = 10_000_000;
 const EVENTS: u64 = 2 * PAIRS;
 const INTERPRET: &str = "/usr/lib/heaptrack/libexec/heaptrack_interpret";
 const MTRACE: &str = "/usr/bin/mtrace";
 /// The library that writes its logs.
 const MTRACE_LIBRARY: &str = "libc_malloc_debug.so.0";
+/// The script takes long.
+const ROUNDS: usize = 3;
 /// How often as fast as each tool a report is to be.
 const AIMS: [f64; 3] = [5.0, 25.0, 25.0];
 
