@@ -32,24 +32,22 @@ macro_rules! ahead {
 ///
 /// As for the system call `number`: every pointer in `args` must be valid for what it does.
 pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = args;
-    let result;
-    // SAFETY: the kernel keeps all registers but r0; r7, which the compiler may need, is put back. The caller vouches for
-    // the call itself.
-    unsafe {
-        core::arch::asm!(
-            "mov {kept}, r7",
-            "mov r7, {number}",
-            "svc #0",
-            "mov r7, {kept}",
-            kept = out(reg) _,
-            number = in(reg) number,
-            inlateout("r0") a => result,
-            in("r1") b, in("r2") c, in("r3") d, in("r4") e, in("r5") f,
-            options(nostack),
-        );
-    }
-    result
+    // SAFETY: the caller vouches for the call itself.
+    unsafe { trap(number, &raw const args) }
+}
+
+/// The call, which takes more registers than the compiler gives away where instructions are short.
+#[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
+#[unsafe(naked)]
+unsafe extern "C" fn trap(number: usize, args: *const [usize; 6]) -> isize {
+    core::arch::naked_asm!(
+        "push {{r4, r5, r7, lr}}",
+        "mov r7, r0",
+        "ldm r1, {{r0, r1, r2, r3, r4, r5}}",
+        "svc #0",
+        "pop {{r4, r5, r7, lr}}",
+        "bx lr",
+    )
 }
 
 /// How far the thread's word lies from the thread pointer; 0 before we are relocated.

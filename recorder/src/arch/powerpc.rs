@@ -46,7 +46,8 @@ pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
 #[inline]
 pub(crate) fn thread_offset() -> usize {
     let offset;
-    // SAFETY: reads our own global offset table.
+    // SAFETY: reads our own global offset table. A linker that knows the offset changes both the load and the addition, so neither can be without
+    // the other.
     unsafe {
         core::arch::asm!(
             "bcl 20, 31, 2f",
@@ -54,6 +55,8 @@ pub(crate) fn thread_offset() -> usize {
             "addis {offset}, {offset}, _GLOBAL_OFFSET_TABLE_-2b@ha",
             "addi {offset}, {offset}, _GLOBAL_OFFSET_TABLE_-2b@l",
             "lwz {offset}, heapwire_lane@got@tprel({offset})",
+            "add {offset}, {offset}, heapwire_lane@tls",
+            "subf {offset}, 2, {offset}",
             offset = out(reg_nonzero) offset,
             out("lr") _,
             options(nostack, preserves_flags, readonly),

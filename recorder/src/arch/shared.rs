@@ -135,6 +135,7 @@ macro_rules! entry {
         /// Stands in for the C function of this name.
         #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
+        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!($crate::arch::hook_entry!($count), hook = sym $hook)
@@ -179,6 +180,7 @@ macro_rules! entry_forward {
         /// Stands in for the function of this name.
         #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
+        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -197,6 +199,7 @@ macro_rules! entry_pass {
         /// Stands in for the function of this name.
         #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
+        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -216,6 +219,7 @@ macro_rules! entry_variadic {
         /// Stands in for the function of this name.
         #[cfg_attr(not(heapwire_static), unsafe(no_mangle))]
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
+        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -235,6 +239,7 @@ pub(crate) use {entry, entry_forward, entry_malloc, entry_pass, entry_variadic, 
 ///
 /// Comes here by jump. The frame is described to unwinders: an exception of `operator new` passes through.
 #[cfg(not(any(loom, test)))]
+#[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn forward() {
     core::arch::naked_asm!(
@@ -247,6 +252,7 @@ pub(crate) unsafe extern "C" fn forward() {
 /// Calls `process::before` with the place of the arguments, and jumps to the function it names. Nothing of ours is on the
 /// stack then.
 #[cfg(not(any(loom, test)))]
+#[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn pass() {
     core::arch::naked_asm!(super::pass_body!(), before = sym crate::process::before)
