@@ -1,4 +1,6 @@
 //! 32-bit ARM, with instructions of both sizes. A return address has its lowest bit set where the caller's are the short ones.
+//!
+//! The oldest processors' short ones cannot do what machine code of ours does, so that is of long ones there, and only the rest is short.
 
 use super::Machine;
 
