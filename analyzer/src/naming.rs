@@ -104,7 +104,11 @@ impl Names {
             .flat_map(|id| sites.stack(*id))
             .filter_map(|site| self.file_of.get(&site.module?).copied())
             .collect();
-        let has_names = |file: &&usize| self.files[**file].resolved.found.has_names();
+        let has_names = |file: &&usize| {
+            let resolved = &self.files[**file].resolved;
+            let mut addresses = resolved.addresses.iter();
+            resolved.found.has_names() && addresses.any(|frames| !frames.is_empty())
+        };
         ModuleCount {
             resolved: used.iter().filter(has_names).count() as u64,
             used: used.len() as u64,

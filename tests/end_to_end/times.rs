@@ -1,8 +1,9 @@
 //! What a report says of when.
 
 use heapwire_tests::build::Sample;
-use heapwire_tests::run::{on, record, report};
+use heapwire_tests::run::{Run, command, list, on, record, report};
 use heapwire_tests::scratch::Scratch;
+use serde_json::Value;
 
 /// What `samples/c/pause.c` sleeps, in nanoseconds.
 const PAUSE: u64 = 200_000_000;
@@ -29,4 +30,38 @@ fn a_call_after_a_pause_claims_no_time_that_nobody_read() {
         .find(|line| line.trim_start().starts_with("freed "))
         .unwrap();
     assert_eq!(line.contains("≥"), time < PAUSE, "{line}");
+    assert_eq!(text.contains("≥ then or later"), time < PAUSE, "{text}");
+    // Nor is the block left out where those of after the pause are asked for.
+    let later = on(&["blocks", "--live", "--from", "150ms"], &recording.trace).stdout;
+    assert!(later.contains(" 25 B"), "{later}");
+}
+
+#[test]
+fn nothing_is_live_before_a_process_begins() {
+    let scratch = Scratch::new("begins");
+    let sample = Sample::build("c/leak_loop.c", &scratch);
+    let script = format!("sleep 0.3; {}; true", sample.program.display());
+    let trace = scratch.join("trace.hwt");
+    let arguments = [
+        "record",
+        "-o",
+        trace.to_str().unwrap(),
+        "--",
+        "/bin/bash",
+        "-c",
+        &script,
+    ];
+    assert_eq!(Run::of(command().args(arguments)).status, 0);
+    let seen = report(&trace);
+    let program = Value::from(sample.program.to_str());
+    let mut processes = list(&seen["processes"]).iter();
+    let process = processes.find(|process| process["exe"] == program).unwrap();
+    let pid = process["pid"].to_string();
+    let csv = on(&["timeline", "--csv", "--step", "100ms"], &trace).stdout;
+    let rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (before, after): (Vec<_>, Vec<_>) = rows
+        .filter(|row| row[0] == pid)
+        .partition(|row| row[1].parse::<u64>().unwrap() < 200_000_000);
+    assert!(before.iter().all(|row| row[2] == "0"), "{before:?}");
+    assert!(after.iter().any(|row| row[2] != "0"), "{csv}");
 }

@@ -263,7 +263,7 @@ fn info_counts_what_is_there() {
         "pid 4711",
         "allocated",
         "/bin/p",
-        "not packed",
+        "not compressed",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

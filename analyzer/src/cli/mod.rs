@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Check(Check),
     /// List single blocks of a trace, or all that happened to an address
     Blocks(Blocks),
-    /// Show live bytes and blocks over time
+    /// Show the most live bytes and blocks in each step of time, which is named by its begin
     Timeline(Timeline),
     /// Compare two traces, site by site
     Diff(Diff),

@@ -38,7 +38,7 @@ pub(crate) fn live(
     }
     let counts = images.images.iter().map(|image| &image.outcome.counts);
     if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
-        warnings.insert(0, warnings::no_records(&images.images));
+        warnings.insert(0, warnings::no_records(trace, &images.images));
     }
     warnings.extend(names.warnings());
     let (at, until_ns) = match options.until {

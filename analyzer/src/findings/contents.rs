@@ -197,7 +197,10 @@ pub(crate) fn wholeness(path: &Path) -> Result<Wholeness, TraceError> {
         .iter()
         .map(|it| it.outcome.counts.calls());
     if calls.all(|calls| calls == 0) {
-        remarks.push(told(warnings::no_records(&looked.images.images)));
+        remarks.push(told(warnings::no_records(
+            &looked.trace,
+            &looked.images.images,
+        )));
     }
     let warned = warnings::of(&looked.trace, &looked.images).into_iter();
     let missing: Vec<_> = warned

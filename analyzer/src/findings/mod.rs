@@ -84,7 +84,7 @@ pub(crate) fn report(
         warnings: Vec::new(),
     };
     if report.recorded_calls() == 0 {
-        warnings.insert(0, warnings::no_records(&images.images));
+        warnings.insert(0, warnings::no_records(trace, &images.images));
     }
     report.warnings = warnings;
     report

@@ -60,8 +60,9 @@ impl Selection {
         let is_any = |asked: &[String], has: &dyn Fn(&str) -> bool| {
             asked.is_empty() || asked.iter().any(|part| has(part))
         };
-        self.from
-            .is_none_or(|from| time.is_some_and(|time| time >= from))
+        // A block that may be of later is not left out for that.
+        let is_from = |from| time.is_some_and(|time| time >= from || block.time_is_lower_bound);
+        self.from.is_none_or(is_from)
             && self.to.is_none_or(|to| time.is_some_and(|time| time < to))
             && self
                 .min_age

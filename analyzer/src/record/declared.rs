@@ -3,7 +3,8 @@
 //! Goes from header to header; only frames that begin with a declaration, and the memory of lanes, are read whole.
 
 use heapwire_format::{
-    FRAME_MAGIC, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, Op, Record, entries,
+    FRAME_MAGIC, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, Op, Record, Unpacker,
+    entries,
 };
 use std::fs::File;
 use std::io;
@@ -105,6 +106,15 @@ fn declared_in(file: &File, at: u64, header: &Header) -> Option<Declared> {
                 return None;
             }
             declaration(&records(&read(file, payload, length)?))
+        }
+        FrameKind::PACKED => {
+            let bytes = read(file, payload, length)?;
+            let mut records = Unpacker::new(header.first, &bytes).peekable();
+            if records.peek()?.op != Op::PROCESS {
+                return None;
+            }
+            let most = MOST_PAYLOAD / Record::SIZE; // a byte can be a record
+            declaration(&records.take(most).collect::<Vec<_>>())
         }
         FrameKind::LANES => {
             let padding = payload.next_multiple_of(LANES_PAGE as u64) - payload;

@@ -31,6 +31,8 @@ pub(crate) struct Events {
     /// A declaration whose text has not all come yet.
     pub(super) declaring: Option<Declaring>,
     pub(super) last_clock: u64,
+    /// The clock that the heap was told last.
+    ticked: u64,
 }
 
 impl Events {
@@ -49,6 +51,7 @@ impl Events {
             marks: Marks::default(),
             declaring: None,
             last_clock: 0,
+            ticked: 0,
         }
     }
 
@@ -75,7 +78,6 @@ impl Events {
     pub(crate) fn apply(&mut self, event: &Event, sites: &mut SiteTable, batch: &mut Batch) {
         self.numbers.note(event.number);
         self.counts.records += 1;
-        let is_tick = event.clock > self.last_clock;
         self.last_clock = self.last_clock.max(event.clock);
         if self.declaring.is_some() && self.continue_text(event, sites) {
             return;
@@ -84,7 +86,8 @@ impl Events {
         if event.record.op.is_heap() {
             self.ending.is_exec = false;
             batch.doubt(self.numbers.doubted_to);
-            if is_tick {
+            if event.clock > self.ticked {
+                self.ticked = event.clock;
                 batch.tick(event.clock);
             }
             if event.record.ptr != 0 || event.record.op == Op::ALLOCATION_FAILED {

@@ -189,6 +189,9 @@ impl Replay {
     }
 
     fn blocks(&self) -> Vec<LiveBlock> {
+        if self.events.counts.records == 0 {
+            return Vec::new(); // a child that was not there yet
+        }
         let mut blocks: Vec<_> = self
             .heap
             .own_live()

@@ -1,6 +1,6 @@
 //! Which calls are the system's: of its libraries, or of their code inside the program.
 
-use super::Frame;
+use super::{Frame, Leak};
 
 /// Where modules lie that the system brings.
 const MODULES: [&str; 8] = [
@@ -17,8 +17,20 @@ const MODULES: [&str; 8] = [
 const SOURCES: [&str; 4] = ["/rustc/", HEADERS, "/usr/lib/", "/usr/src/"];
 const HEADERS: &str = "/usr/include/";
 
-/// Functions of libraries that allocate for whoever calls them. Where they are hooked, the record has their caller; a log
-/// of glibc's mtrace has them.
+/// Begins of names that only libraries of the system have, for programs that are linked statically. Where there are lines, the files say it.
+const LINKED: [&str; 8] = [
+    "_dl_",
+    "_IO_",
+    "_nl_",
+    "__libc_",
+    "__gconv",
+    "__new_exitfn",
+    "__cxa_",
+    "_GLOBAL__sub_I_eh_alloc",
+];
+
+/// Functions of libraries that allocate for whoever calls them. The recorder has their callers, so what is told of them in its
+/// traces they did for libraries; a log of glibc's mtrace has nothing else.
 const FOR_CALLERS: [&str; 9] = [
     "strdup",
     "strndup",
@@ -36,25 +48,37 @@ const FOR_CALLERS: [&str; 9] = [
 /// Generic code is not, where nothing tells whom it works for: a program without optimization has its containers in
 /// functions of their own, and what they hold is the program's.
 #[must_use]
-pub fn is_system(stack: &[Frame]) -> bool {
-    stack.iter().all(is_system_frame)
-        && stack
-            .last()
-            .is_some_and(|outermost| !is_generic(outermost) && !is_for_caller(outermost))
+pub fn is_system(leak: &Leak) -> bool {
+    let is_of_log = leak.oldest_line.is_some();
+    leak.stack.iter().all(is_system_frame)
+        && leak.stack.last().is_some_and(|outermost| {
+            !is_generic(outermost)
+                && !is_operator(outermost)
+                && !(is_of_log && is_for_caller(outermost))
+        })
 }
 
 /// Whether the function allocates for its caller, who is not in the stack.
 fn is_for_caller(frame: &Frame) -> bool {
-    let name = frame.function.as_deref().unwrap_or_default();
+    let name = function(frame);
     let plain = name.strip_prefix("__GI_").unwrap_or(name);
     FOR_CALLERS.contains(&plain.trim_start_matches('_'))
-        || ["operator new", "_Znw", "_Zna"]
-            .iter()
-            .any(|operator| name.starts_with(operator))
+}
+
+/// Whether it is an `operator new`, whose caller is not in the stack.
+fn is_operator(frame: &Frame) -> bool {
+    ["operator new", "_Znw", "_Zna"]
+        .iter()
+        .any(|operator| function(frame).starts_with(operator))
 }
 
 pub(crate) fn is_system_frame(frame: &Frame) -> bool {
-    is_in_module(frame) || SOURCES.iter().any(|folder| file(frame).starts_with(folder))
+    is_in_module(frame)
+        || SOURCES.iter().any(|folder| file(frame).starts_with(folder))
+        || frame.file.is_none()
+            && LINKED
+                .iter()
+                .any(|begin| function(frame).starts_with(begin))
 }
 
 /// Whether the frame is inside Rust's libraries for allocation.
@@ -75,6 +99,10 @@ fn is_in_module(frame: &Frame) -> bool {
     MODULES.iter().any(|folder| module.starts_with(folder))
 }
 
+fn function(frame: &Frame) -> &str {
+    frame.function.as_deref().unwrap_or_default()
+}
+
 fn file(frame: &Frame) -> &str {
     frame.file.as_deref().unwrap_or_default()
 }
@@ -82,8 +110,7 @@ fn file(frame: &Frame) -> &str {
 #[cfg(test)]
 mod tests {
     use super::is_system;
-    use crate::report::Frame;
-    use std::slice;
+    use crate::report::{Frame, Leak};
 
     fn frame(module: &str, file: &str) -> Frame {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -100,6 +127,18 @@ mod tests {
         }
     }
 
+    fn of(stack: &[&Frame], is_of_log: bool) -> Leak {
+        Leak {
+            bytes: 1,
+            blocks: 1,
+            allocations: 1,
+            oldest_ns: (!is_of_log).then_some(0),
+            oldest_is_lower_bound: false,
+            oldest_line: is_of_log.then_some(7),
+            stack: stack.iter().copied().cloned().collect(),
+        }
+    }
+
     #[test]
     fn libraries_and_their_runtime_are_the_systems() {
         let libc = frame("/usr/lib/libc.so.6", "");
@@ -111,10 +150,14 @@ mod tests {
             "/opt/gw",
             "/rustc/59807616/library/std/src/thread/current.rs",
         );
+        let linked = Frame {
+            function: Some("_dl_new_object".to_owned()),
+            ..frame("/opt/gw", "")
+        };
         let alloc = frame("/opt/gw", "/rustc/59807616/library/alloc/src/alloc.rs");
-        for system in [&libc, &pool, &runtime] {
-            assert!(is_system(slice::from_ref(system)), "{system:?}");
-            assert!(is_system(&[alloc.clone(), system.clone()]));
+        for system in [&libc, &pool, &runtime, &linked] {
+            assert!(is_system(&of(&[system], false)), "{system:?}");
+            assert!(is_system(&of(&[&alloc, system], false)));
         }
     }
 
@@ -123,23 +166,32 @@ mod tests {
         let own = frame("/opt/gw", "/home/u/gw/src/main.rs");
         let alloc = frame("/opt/gw", "/rustc/59807616/library/alloc/src/alloc.rs");
         let template = frame("/opt/gw", "/usr/include/c++/12/bits/new_allocator.h");
-        for program in [&own, &alloc, &template, &frame("", "")] {
-            assert!(!is_system(slice::from_ref(program)), "{program:?}");
+        let alike = Frame {
+            function: Some("_dl_my_own".to_owned()),
+            ..own.clone()
+        };
+        for program in [&own, &alloc, &template, &alike, &frame("", "")] {
+            assert!(!is_system(&of(&[program], false)), "{program:?}");
         }
-        for function in [
-            "operator new(unsigned long)",
-            "_Znam",
-            "__strdup",
-            "__GI___strdup",
-            "getline",
+        assert!(!is_system(&of(&[&alloc, &own], false)));
+        assert!(!is_system(&of(&[], false)));
+    }
+
+    #[test]
+    fn functions_that_allocate_for_their_callers_do_it_for_libraries_unless_a_log_names_them() {
+        for (function, is_for_libraries) in [
+            ("operator new(unsigned long)", false),
+            ("_Znam", false),
+            ("__strdup", true),
+            ("__GI___strdup", true),
+            ("getline", true),
         ] {
             let works = Frame {
                 function: Some(function.to_owned()),
                 ..frame("/lib/libc.so.6", "")
             };
-            assert!(!is_system(slice::from_ref(&works)), "{function}");
+            let found = [false, true].map(|is_of_log| is_system(&of(&[&works], is_of_log)));
+            assert_eq!(found, [is_for_libraries, false], "{function}");
         }
-        assert!(!is_system(&[alloc, own]));
-        assert!(!is_system(&[]));
     }
 }

@@ -57,7 +57,10 @@ pub(crate) fn verify(
     out.write_all(text.as_bytes())?;
     out.flush()?;
     let mut remarks = wholeness.remarks.iter();
-    if let Some(Defect { text, .. }) = remarks.find(|remark| remark.kind == "no-records") {
+    let no_records = remarks.find(|remark| remark.kind == "no-records");
+    if wholeness.state != State::Damaged
+        && let Some(Defect { text, .. }) = no_records
+    {
         writeln!(say, "heapwire: nothing to report: {}", escape(text))?;
         return Ok(NOTHING);
     }

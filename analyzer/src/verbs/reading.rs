@@ -159,7 +159,7 @@ pub(crate) fn check(
     let mut aside = 0u64;
     let is_cycle = report.until_ns.is_some();
     for leak in report.processes.iter().flat_map(|it| leaks(it, is_cycle)) {
-        if asked.system || !is_system(&leak.stack) {
+        if asked.system || !is_system(leak) {
             found = true;
         } else {
             aside = aside.saturating_add(leak.blocks);

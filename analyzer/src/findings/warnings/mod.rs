@@ -372,7 +372,7 @@ fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
 }
 
 /// Why there is nothing to report, as far as the trace says.
-pub(crate) fn no_records(images: &[Image]) -> Warning {
+pub(crate) fn no_records(trace: &Trace, images: &[Image]) -> Warning {
     let names: Vec<_> = images
         .iter()
         .filter(|it| it.declaration.is_some())
@@ -381,7 +381,7 @@ pub(crate) fn no_records(images: &[Image]) -> Warning {
     let text = if images.iter().all(|it| it.session.is_some()) && !images.is_empty() {
         "No call is in the log: the program made none between mtrace() and muntrace(), or the log was cut short."
             .to_owned()
-    } else if missing > 0 {
+    } else if missing > 0 || trace.condition.damaged_bytes > 0 {
         "No call was recorded in what is left of the trace.".to_owned()
     } else if names.is_empty() {
         "No call was recorded: no process got as far as to declare itself.".to_owned()

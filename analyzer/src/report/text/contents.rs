@@ -26,9 +26,9 @@ fn figures(page: &mut Page<'_>, contents: &Contents) {
     };
     page.item(&kind);
     let packed = if contents.packed {
-        "packed"
+        "compressed"
     } else {
-        "not packed"
+        "not compressed"
     };
     let size = match contents.file_bytes {
         Some(file) if contents.packed => {

@@ -258,7 +258,7 @@ pub(super) fn figures_of_part(page: &mut Page<'_>, process: &Process) {
 fn live(page: &mut Page<'_>, process: &Process) {
     let totals = &process.totals;
     let mut sites = counted_sites(totals.live_blocks, process.leaks.len() as u64);
-    let system = process.leaks.iter().filter(|leak| is_system(&leak.stack));
+    let system = process.leaks.iter().filter(|leak| is_system(leak));
     let (count, size) = system.fold((0u64, 0u64), |(count, size), leak| {
         (
             count.saturating_add(leak.blocks),

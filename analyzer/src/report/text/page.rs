@@ -4,6 +4,7 @@ use super::{TextOptions, WIDE};
 use crate::report::Process;
 use crate::report::columns::{columns, cut_end, escape, left, right, wrap};
 use crate::report::format;
+use std::cell::Cell;
 
 /// What a piece of text is, which decides its colour.
 #[derive(Clone, Copy)]
@@ -35,7 +36,13 @@ pub(super) struct Page<'o> {
     pub(super) options: &'o TextOptions,
     /// Nanoseconds that the recording lasted; decides how moments are written.
     duration_ns: u64,
+    /// A moment was written that is a lower bound.
+    shows_bounds: Cell<bool>,
 }
+
+/// What is said below a report that shows them.
+const BOUNDS: &str =
+    "≥ then or later: a busy thread had paused, and had not read the clock again yet";
 
 impl<'o> Page<'o> {
     pub(super) fn new(options: &'o TextOptions, duration_ns: u64) -> Self {
@@ -43,10 +50,15 @@ impl<'o> Page<'o> {
             text: String::new(),
             options,
             duration_ns,
+            shows_bounds: Cell::new(false),
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(super) fn finish(mut self) -> String {
+        if self.shows_bounds.get() {
+            self.blank();
+            self.remark(BOUNDS);
+        }
         self.text
     }
 
@@ -140,6 +152,8 @@ impl<'o> Page<'o> {
     ) -> String {
         let sign = if is_lower_bound { "≥ " } else { "" };
         ns.map_or_else(String::new, |ns| {
+            self.shows_bounds
+                .set(self.shows_bounds.get() || is_lower_bound);
             format!("{sign}{}", format(ns, self.duration_ns))
         })
     }

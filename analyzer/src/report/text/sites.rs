@@ -46,10 +46,7 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
             _ => "the end of the program was not recorded as normal, so these need not be leaks",
         });
     }
-    let (system, own): (Vec<_>, Vec<_>) = process
-        .leaks
-        .iter()
-        .partition(|leak| is_system(&leak.stack));
+    let (system, own): (Vec<_>, Vec<_>) = process.leaks.iter().partition(|leak| is_system(leak));
     let own_count = own.len();
     let ordered: Vec<&Leak> = own.into_iter().chain(system).collect();
     let (shown, rest) = page.cut(&ordered);
