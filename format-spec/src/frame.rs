@@ -12,6 +12,8 @@ pub const OBSERVER: u32 = 0;
 pub const PIPE_FRAME: usize = 4096;
 /// Frame flag: the records are of several threads.
 pub const FLAG_MIXED: u8 = 1;
+/// Frame flag: of its last records nothing says how much later than the last reading of the clock they were made.
+pub const FLAG_LATE: u8 = 2;
 
 const TRAILER_MAGIC: u32 = 0x5457_4821;
 

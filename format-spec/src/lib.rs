@@ -19,8 +19,8 @@ pub use armour::{
 };
 pub use crc::Crc32;
 pub use frame::{
-    FLAG_MIXED, FRAME_MAGIC, FrameKind, Header, HeaderError, OBSERVER, PIPE_FRAME, SumKind,
-    TRAILER_SIZE, trailer,
+    FLAG_LATE, FLAG_MIXED, FRAME_MAGIC, FrameKind, Header, HeaderError, OBSERVER, PIPE_FRAME,
+    SumKind, TRAILER_SIZE, trailer,
 };
 pub use lanes::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable};
 pub use op::{EndReason, Family, MoreKind, Op, flag};

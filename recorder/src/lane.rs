@@ -18,6 +18,8 @@ use heapwire_format::flag;
 
 /// Records between two readings of the clock, at the most.
 const MOST_WITHOUT_CLOCK: u32 = 16;
+/// Times that are off by more are told to be.
+const LATE_MILLISECONDS: u64 = 10;
 /// A record's time has 16 bits; long before they are used up the lane's base clock moves.
 const MOST_MILLISECONDS: u64 = 60_000;
 /// The same for the distance of a number to the lane's base number.
@@ -290,6 +292,11 @@ impl Lane {
     /// Whether the image that this lane belonged to was forked away: the lane is zeroes.
     pub(crate) fn is_wiped(&self) -> bool {
         self.capacity() == 0
+    }
+
+    /// Whether records without a reading can be much later than the last one that has one.
+    pub(crate) fn is_late(&self, now: u64) -> bool {
+        self.since_base(now) > u64::from(self.now.load(Relaxed)).wrapping_add(LATE_MILLISECONDS)
     }
 
     /// Milliseconds since the oldest reading that a pending record can have.

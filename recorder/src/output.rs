@@ -13,10 +13,10 @@ use crate::ring::{Slot, Span, slot};
 use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
 use crate::turn::Turn;
-use crate::{flush, path};
+use crate::{clock, flush, path};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
-    ARMOUR_MARK, Crc32, FRAME_MAGIC, FrameKind, Header, Op, PACKED_RECORD, PACKED_START,
+    ARMOUR_MARK, Crc32, FLAG_LATE, FRAME_MAGIC, FrameKind, Header, Op, PACKED_RECORD, PACKED_START,
     PIPE_FRAME, Record, SumKind, TRAILER_SIZE, trailer,
 };
 
@@ -422,7 +422,9 @@ fn header(image: &Image, lane: &Lane, span: Span, payload: &Payload, kind: Kind)
     } else {
         SumKind::None
     };
+    let is_late = lane.is_late(clock::now());
     Header {
+        flags: if is_late { FLAG_LATE } else { 0 },
         sum_kind: sum_kind as u8,
         payload_length: u32::try_from(total(&payload.pieces)).unwrap_or(u32::MAX),
         thread: lane.thread.load(Relaxed),

@@ -1,6 +1,7 @@
 //! Traces that came over a terminal as printable lines: every verb reads them out of its log, and `split` gives the rest back.
 
 use heapwire_tests::armour::armoured;
+use heapwire_tests::build::Sample;
 use heapwire_tests::packed::twin;
 use heapwire_tests::run::{Run, command, json, list, number, on, prose};
 use heapwire_tests::scratch::Scratch;
@@ -195,4 +196,17 @@ fn frames_of(lines: &[Vec<u8>]) -> Vec<usize> {
         of
     });
     numbers.collect()
+}
+
+#[test]
+fn what_is_recorded_as_lines_is_found_by_who_recorded_it() {
+    let scratch = Scratch::new("armour");
+    let sample = Sample::build("c/leak_loop.c", &scratch);
+    let trace = scratch.join("lines.hwt");
+    for round in ["a new file", "an old one"] {
+        let mut record = command();
+        record.env("HEAPWIRE_ARMOUR", "1").args(["record", "-o"]);
+        let run = Run::of(record.arg(&trace).arg("--").arg(&sample.program));
+        assert!(run.stderr.contains("leaked"), "{round}: {}", run.stderr);
+    }
 }

@@ -113,3 +113,22 @@ fn stripped_and_at_any_address() {
     assert!(!run.stderr.contains("nothing"), "{}", run.stderr);
     assert_eq!(place(&report(&trace, &[])), (Some("leak"), Some(5)));
 }
+
+/// Two recorders in one process would record each other.
+#[test]
+fn a_program_with_a_dynamic_linker_as_well_is_recorded_once() {
+    let scratch = Scratch::new("linked");
+    let options = linked_with(&[], &scratch);
+    let program = built(&scratch, "cc", &[], &options);
+    let trace = scratch.join("both.hwt");
+    let mut record = command();
+    record
+        .args(["record", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(&program);
+    assert_eq!(Run::of(&mut record).status, 7);
+    let found = report(&trace, &[]);
+    assert_eq!(list(&found["processes"]).len(), 1);
+    assert_eq!(place(&found), (Some("leak"), Some(5)));
+}

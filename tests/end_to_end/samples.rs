@@ -45,6 +45,7 @@ samples! {
     malloc_zero "c/malloc_zero.c"
     oom "c/oom.c"
     pause "c/pause.c"
+    pause_in_thread "c/pause_in_thread.c"
     quick_exit "c/quick_exit.c"
     realloc_forms "c/realloc_forms.c"
     realloc_to_zero "c/realloc_to_zero.c"

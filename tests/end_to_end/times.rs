@@ -1,7 +1,7 @@
 //! What a report says of when.
 
 use heapwire_tests::build::Sample;
-use heapwire_tests::run::{Run, command, list, on, record, report};
+use heapwire_tests::run::{Run, command, list, live_blocks, on, record, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 
@@ -34,6 +34,23 @@ fn a_call_after_a_pause_claims_no_time_that_nobody_read() {
     // Nor is the block left out where those of after the pause are asked for.
     let later = on(&["blocks", "--live", "--from", "150ms"], &recording.trace).stdout;
     assert!(later.contains(" 25 B"), "{later}");
+}
+
+/// The frame that a thread's end writes comes long after its last calls.
+#[test]
+fn nor_does_the_last_call_of_a_thread() {
+    let scratch = Scratch::new("pause");
+    let sample = Sample::build("c/pause_in_thread.c", &scratch);
+    let recording = record(&sample.program, &[], &scratch);
+    let live = live_blocks(&recording.trace);
+    let blocks = list(&live["processes"][0]["blocks"]);
+    let block = blocks.iter().find(|block| block["size"] == 25).unwrap();
+    let time = block["time_ns"].as_u64().unwrap();
+    assert_eq!(
+        block["time_is_lower_bound"] == true,
+        time < PAUSE,
+        "{block:#}"
+    );
 }
 
 #[test]

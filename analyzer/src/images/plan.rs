@@ -85,7 +85,8 @@ impl Plan {
         let first_number = match declaration {
             Some(it) if it.began == Began::Fork && it.fork.is_none() => None,
             Some(it) => Some(it.first_number()),
-            None => Some(1),
+            // A child goes on with the numbers of its parent; where there is one process, it is taken for none.
+            None => (self.declarations.len() == 1).then_some(1),
         };
         Beginning {
             first_number,

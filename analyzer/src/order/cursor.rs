@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::time;
-use crate::trace::source::{Holder, Slot};
+use crate::trace::source::Slot;
 use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, flag};
 
@@ -38,9 +38,9 @@ impl Stretch {
     /// Milliseconds that times may be off by.
     const SHORT: u16 = 10;
 
-    /// The stretch that begins at a slot. Without a reading at both ends times stand as they are; those of the last slots of a
-    /// lane are then open, while a frame is written soon after its last record.
-    pub(super) fn at(slots: &[Slot], from: usize, holder: Holder) -> Self {
+    /// The stretch that begins at a slot. Without a reading at both ends times stand as they are, and are open if what
+    /// holds the slots is `is_late`.
+    pub(super) fn at(slots: &[Slot], from: usize, is_late: bool) -> Self {
         let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
         let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
         let is_reading = |slot: &Slot| is_heap(slot) && slot[1] & flag::TIME_READ != 0;
@@ -52,7 +52,7 @@ impl Stretch {
             open_from: usize::MAX,
         };
         if !slots.get(from).is_some_and(is_reading) {
-            let is_open = holder == Holder::Lane && slots.get(from).is_some_and(is_heap);
+            let is_open = is_late && slots.get(from).is_some_and(is_heap);
             return Self {
                 open_from: if is_open { from } else { usize::MAX },
                 ..alone
@@ -198,7 +198,7 @@ impl Cursor {
                 break;
             }
             if at >= stretch.to || at < stretch.from {
-                stretch = Stretch::at(slots, at, place.holder);
+                stretch = Stretch::at(slots, at, place.is_late);
             }
             each(Event {
                 number,
@@ -230,7 +230,7 @@ impl Cursor {
             )
         } else {
             if at >= self.stretch.to || at < self.stretch.from {
-                self.stretch = Stretch::at(self.source.slots(), at, place.holder);
+                self.stretch = Stretch::at(self.source.slots(), at, place.is_late);
             }
             self.stretch.clock(place.clock, at)
         };
@@ -268,7 +268,6 @@ mod tests {
     use super::Stretch;
     use crate::tests::made::{ALLOCATED, record};
     use crate::time;
-    use crate::trace::source::Holder;
 
     /// A slot of an allocation with this time, at which the clock was read or not.
     fn slot(time: u16, is_reading: bool) -> [u8; 40] {
@@ -279,12 +278,12 @@ mod tests {
     }
 
     /// Milliseconds of each slot, and whether they are a lower bound.
-    fn times(slots: &[[u8; 40]], holder: Holder) -> Vec<(u64, bool)> {
+    fn times(slots: &[[u8; 40]], is_late: bool) -> Vec<(u64, bool)> {
         let mut stretch = Stretch::default();
         (0..slots.len())
             .map(|at| {
                 if at >= stretch.to {
-                    stretch = Stretch::at(slots, at, holder);
+                    stretch = Stretch::at(slots, at, is_late);
                 }
                 let clock = stretch.clock(7, at);
                 (
@@ -306,7 +305,7 @@ mod tests {
             slot(99, true), // a clock that seems to run backwards is one that stands still
         ];
         let expected = [100, 103, 106, 109, 109, 99].map(|time| (time, false));
-        assert_eq!(times(&slots, Holder::Frame), expected);
+        assert_eq!(times(&slots, false), expected);
     }
 
     #[test]
@@ -327,9 +326,9 @@ mod tests {
             (6100, false),
             (6100, false),
         ];
-        assert_eq!(times(&slots, Holder::Frame), expected);
-        // A lane's last records are as old as the process was when it ended.
+        assert_eq!(times(&slots, false), expected);
+        // What was written late may end with records that are as late.
         expected[5].1 = true;
-        assert_eq!(times(&slots, Holder::Lane), expected);
+        assert_eq!(times(&slots, true), expected);
     }
 }

@@ -361,6 +361,7 @@ mod tests {
             clock: 7,
             tid: 9,
             is_mixed: false,
+            is_late: false,
             frame: (0, offset),
             holder: Holder::Frame,
             is_newer: false,

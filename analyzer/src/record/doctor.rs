@@ -57,6 +57,7 @@ fn look(path: &Path, diagnosis: &mut Diagnosis) {
         is_linked,
         has_lines,
         name,
+        is_dynamic: _,
     } = program::look_at(path);
     let runs = name.as_deref().unwrap_or(OsStr::new("it"));
     let (path, runs) = (shown(path), shown(Path::new(runs)));

@@ -109,7 +109,13 @@ pub(crate) fn record(
     // One for another machine would only draw a complaint of the dynamic linker, and a sanitizer would end the program.
     use program::Obstacle::{Machine, Sanitizer};
     if !matches!(looked.obstacle, Some(Machine | Sanitizer(_))) {
-        program.envs(environment(&library, output, options));
+        // Two recorders in one process would record each other.
+        let is_inside = looked.is_linked && looked.is_dynamic;
+        program.envs(environment(
+            (!is_inside).then_some(&*library),
+            output,
+            options,
+        ));
     }
     let (clock, begun) = (Instant::now(), SystemTime::now());
     let mut pid = 0;
@@ -152,16 +158,19 @@ fn not_executed(name: &OsStr, error: io::Error) -> NotRun {
 
 /// What the dynamic linker and the recorder are told. All else is the program's own environment.
 fn environment(
-    library: &Path,
+    library: Option<&Path>,
     output: &Output,
     options: &Recording,
 ) -> Vec<(&'static str, OsString)> {
-    let mut preload = library.as_os_str().to_owned();
-    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preload.push(":");
-        preload.push(others);
+    let mut variables = vec![("HEAPWIRE_OUT", output.variable())];
+    if let Some(library) = library {
+        let mut preload = library.as_os_str().to_owned();
+        if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        variables.push(("LD_PRELOAD", preload));
     }
-    let mut variables = vec![("LD_PRELOAD", preload), ("HEAPWIRE_OUT", output.variable())];
     if let Some(what) = options.on_full {
         let what = match what {
             OnFull::Block => "block",

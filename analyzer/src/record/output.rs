@@ -2,7 +2,9 @@
 
 use super::declared::{self, Declared};
 use anyhow::{Context, Result, bail};
-use heapwire_format::FRAME_MAGIC;
+use heapwire_format::{
+    ARMOUR_MARK, ARMOUR_WIDE, ArmourHead, FRAME_MAGIC, armour_bytes, armour_symbol,
+};
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -152,9 +154,29 @@ fn start_afresh(path: &Path) -> Result<()> {
 }
 
 fn begins_as_trace(file: &mut File) -> bool {
-    let mut start = [0; FRAME_MAGIC.len()];
-    file.read_exact(&mut start)
-        .is_ok_and(|()| start == FRAME_MAGIC || start.starts_with(LOG_MAGIC))
+    let start = start_of(file);
+    begins_trace(&start) || start.starts_with(LOG_MAGIC)
+}
+
+/// The first bytes of a file, at most those of the longest line that a trace begins with.
+fn start_of(file: &mut File) -> Vec<u8> {
+    let mut start = Vec::new();
+    let most = ARMOUR_WIDE as u64 + 1;
+    match file.take(most).read_to_end(&mut start) {
+        Ok(_) => start,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Whether it is a frame that begins, or a whole line with a piece of one.
+fn begins_trace(start: &[u8]) -> bool {
+    let line = start.split(|byte| *byte == b'\n').next();
+    let symbols = line.and_then(|line| line.strip_prefix(&ARMOUR_MARK));
+    let is_line = symbols.is_some_and(|symbols| {
+        let symbols = symbols.iter().filter_map(|byte| armour_symbol(*byte));
+        ArmourHead::decode(&armour_bytes(symbols).collect::<Vec<_>>()).is_some()
+    });
+    start.starts_with(&FRAME_MAGIC) || is_line
 }
 
 /// Opens a file to go on with: a new or empty one, or one that begins as a trace does.
@@ -247,12 +269,8 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 /// Whether the file holds anything of a trace.
 fn is_begun(path: &Path) -> bool {
-    let mut start = [0; FRAME_MAGIC.len()];
     fs::metadata(path).is_ok_and(|found| found.is_file())
-        && File::open(path)
-            .and_then(|mut file| file.read_exact(&mut start))
-            .is_ok()
-        && start == FRAME_MAGIC
+        && File::open(path).is_ok_and(|mut file| begins_trace(&start_of(&mut file)))
 }
 
 fn traces_of_pattern(path: &Path, child: u32, started: SystemTime) -> io::Result<Vec<PathBuf>> {

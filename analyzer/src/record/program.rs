@@ -28,6 +28,8 @@ pub(crate) struct Looked {
     pub(crate) own: Option<&'static str>,
     /// Whether the recorder is linked into it.
     pub(crate) is_linked: bool,
+    /// Whether a dynamic linker loads it.
+    pub(crate) is_dynamic: bool,
     /// Whether it has debug information inside.
     pub(crate) has_lines: bool,
     /// Name of the file that will run: that of a script's interpreter.
@@ -50,7 +52,9 @@ pub(crate) enum Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Static => f.write_str("is statically linked (no PT_INTERP)"),
+            Self::Static => f.write_str(
+                "is statically linked (no PT_INTERP); what `heapwire recorder --static` gives could be linked into it",
+            ),
             Self::Privileged(how) => write!(f, "{how}, so the dynamic linker ignores preloads"),
             Self::Machine => f.write_str("is not for the machine of the recorder"),
             Self::Sanitizer(name) => write!(
@@ -181,6 +185,7 @@ where
         obstacle,
         own: own.and_then(|at| FUNCTIONS.get(at).copied()),
         is_linked,
+        is_dynamic: has_linker,
         has_lines: has_debug_information(header, endian, data),
         name: None,
     })

@@ -7,6 +7,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 const CACHED: usize = 1 << 13; // busy programs allocate from a few hundred lines
+/// Numbers after the unloading of a module in which calls that were under way then may name it.
+const UNDER_WAY: u64 = 64;
 
 /// The code of one process image at one moment.
 #[derive(Clone)]
@@ -14,6 +16,8 @@ pub(crate) struct Code {
     machine: Machine,
     /// The module last declared with each base.
     by_base: FxHashMap<u64, ModuleId>,
+    /// Bases of modules that were unloaded, with the number of that.
+    unloaded: FxHashMap<u64, u64>,
     /// Bases that records named before a declaration was seen, with the number of the first of these.
     undeclared: FxHashMap<u64, u64>,
     /// Loaded modules: base to end and module.
@@ -38,6 +42,7 @@ impl Code {
         Self {
             machine,
             by_base: FxHashMap::default(),
+            unloaded: FxHashMap::default(),
             undeclared: FxHashMap::default(),
             ranges: BTreeMap::new(),
             stacks: FxHashMap::default(),
@@ -59,6 +64,7 @@ impl Code {
     pub(crate) fn load(&mut self, module: Module, since: u64, sites: &mut SiteTable) {
         let base = module.base;
         let end = base.saturating_add(module.size);
+        self.unloaded.remove(&base);
         let is_of_undeclared = self.undeclared.remove(&base).is_some_and(|it| since < it);
         let id = match self.by_base.get(&base).copied() {
             Some(id) if *sites.module(id) == module => id,
@@ -89,7 +95,10 @@ impl Code {
     }
 
     /// Takes note that a module's range can be given to another.
-    pub(crate) fn unload(&mut self, base: u64) {
+    pub(crate) fn unload(&mut self, base: u64, number: u64) {
+        if self.by_base.contains_key(&base) {
+            self.unloaded.insert(base, number);
+        }
         if self.ranges.remove(&base).is_some() {
             self.generation += 1;
         }
@@ -127,12 +136,14 @@ impl Code {
             module,
             parent: None,
         });
-        self.recent[place] = Some(Recent {
-            pc: record.pc,
-            base,
-            generation: self.generation,
-            site,
-        });
+        if !self.unloaded.contains_key(&base) {
+            self.recent[place] = Some(Recent {
+                pc: record.pc,
+                base,
+                generation: self.generation,
+                site,
+            });
+        }
         site
     }
 
@@ -145,6 +156,12 @@ impl Code {
         sites: &mut SiteTable,
     ) -> Option<ModuleId> {
         if base != 0 {
+            let unloaded = self.unloaded.get(&base);
+            if unloaded.is_some_and(|at| number > at.saturating_add(UNDER_WAY)) {
+                // Whatever was declared there since, the trace does not have it.
+                self.unloaded.remove(&base);
+                self.by_base.remove(&base);
+            }
             let (machine, undeclared) = (self.machine, &mut self.undeclared);
             let unknown = || {
                 undeclared.insert(base, number);
@@ -167,4 +184,35 @@ fn is_without_text(unnamed: &Module, module: &Module) -> bool {
 fn place_of(pc: u64, base: u64) -> usize {
     let mixed = (pc ^ base.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     usize::try_from(mixed >> 51).unwrap_or(0) % CACHED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, UNDER_WAY};
+    use crate::address::Machine;
+    use crate::sites::{Module, SiteTable};
+    use crate::tests::made::{ALLOCATED, record};
+    use heapwire_format::Record;
+
+    #[test]
+    fn an_unloaded_module_lends_its_name_to_no_other() {
+        const BASE: u64 = 0x7000_0000;
+        let (mut code, mut sites) = (Code::new(Machine::default()), SiteTable::default());
+        let module = Module {
+            base: BASE,
+            size: 0x1000,
+            path: Some("/l0.so".into()),
+            ..Module::default()
+        };
+        code.load(module.clone(), 1, &mut sites);
+        code.unload(BASE, 100);
+        let call = Record::decode(&record(ALLOCATED, 0, 1, [0x1000, 1, BASE + 8, BASE]));
+        let mut path = |code: &mut Code, number| {
+            let site = code.site(&call, number, &mut sites);
+            let module = sites.site(site).module.unwrap();
+            sites.module(module).path.clone()
+        };
+        assert_eq!(path(&mut code, 101).as_deref(), Some("/l0.so")); // it was under way
+        assert_eq!(path(&mut code, 101 + UNDER_WAY), None);
+    }
 }

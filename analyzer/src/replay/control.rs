@@ -26,7 +26,7 @@ impl Events {
                 self.marks.add(event);
                 self.begin_declaring(event, sites);
             }
-            Op::MODULE_UNLOADED => self.code.unload(record.ptr),
+            Op::MODULE_UNLOADED => self.code.unload(record.ptr, event.number),
             Op::STACK_NODE => self.code.add_stack_node(record, event.number, sites),
             Op::FORK => self.forked.push(record.ptr),
             Op::EXEC => self.ending.is_exec = true,

@@ -52,9 +52,8 @@ pub fn is_system(leak: &Leak) -> bool {
     let is_of_log = leak.oldest_line.is_some();
     leak.stack.iter().all(is_system_frame)
         && leak.stack.last().is_some_and(|outermost| {
-            !is_generic(outermost)
-                && !is_operator(outermost)
-                && !(is_of_log && is_for_caller(outermost))
+            let is_anybodys = is_of_log && is_for_caller(outermost);
+            !is_generic(outermost) && !is_operator(outermost) && !is_anybodys
         })
 }
 

@@ -4,7 +4,7 @@ use super::frames::{Block, Found, Frame};
 use super::lanes;
 use super::source::{Holder, Place, Slot, Source};
 use heapwire_format::{
-    FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind, Unpacker,
+    FLAG_LATE, FLAG_MIXED, FrameKind, Header, LanesTable, MINOR, Record, SumKind, Unpacker,
 };
 
 /// A frame, and what it holds.
@@ -120,6 +120,7 @@ fn place(frame: &Frame, block: Block, at: usize, slots: u32) -> Place {
         clock: header.clock,
         tid: header.tid,
         is_mixed: header.flags & FLAG_MIXED != 0,
+        is_late: header.flags & FLAG_LATE != 0,
         frame: (frame.input, frame.offset),
         holder: Holder::Frame,
         is_newer: header.version.1 > MINOR,

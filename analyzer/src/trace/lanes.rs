@@ -69,6 +69,7 @@ pub(crate) fn read(frame: &Frame) -> Lanes {
             clock: header.base_clock,
             tid: header.tid,
             is_mixed: false,
+            is_late: true,
             frame: (frame.input, frame.offset),
             holder: Holder::Lane,
             is_newer: frame.header.version.1 > MINOR,

@@ -24,6 +24,8 @@ pub(crate) struct Place {
     pub(crate) tid: u32,
     /// Thread records in the run say who made those after them.
     pub(crate) is_mixed: bool,
+    /// The last records may be much later than the last reading of the clock.
+    pub(crate) is_late: bool,
     /// Input and offset of the frame that holds the run.
     pub(crate) frame: (u32, u64),
     /// Whose slots they are.
