@@ -3,6 +3,9 @@
 //! Busy threads read the clock for some calls only. Of a call between two readings that lie far apart it is known that it came after the
 //! first; where in a pause it came, nobody knows.
 
+/// Nanoseconds that times may be off by.
+pub(crate) const SHORT: u64 = 10_000_000;
+
 /// A time that is known as well as the clock is.
 #[inline]
 pub(crate) const fn known(ns: u64) -> u64 {

@@ -34,6 +34,12 @@ fn a_call_after_a_pause_claims_no_time_that_nobody_read() {
     // Nor is the block left out where those of after the pause are asked for.
     let later = on(&["blocks", "--live", "--from", "150ms"], &recording.trace).stdout;
     assert!(later.contains(" 25 B"), "{later}");
+    // What is live when a signal ends a program is no leak, and that is said.
+    let checked = on(&["check"], &recording.trace).stderr;
+    assert!(
+        checked.contains("1 block") && checked.contains("did not end"),
+        "{checked}"
+    );
 }
 
 /// The frame that a thread's end writes comes long after its last calls.

@@ -57,7 +57,7 @@ impl Teller<'_> {
                 .or_else(|| image.wait_status.and_then(exit_status)),
             machine: declaration.and_then(ProcessDeclaration::machine_name),
             threads: match self.clock {
-                Clock::Time(_) => outcome.threads.len() as u64,
+                Clock::Time(..) => outcome.threads.len() as u64,
                 Clock::Lines => 0,
             },
             modules: self.names.count_modules(&shown, self.sites),
@@ -94,7 +94,7 @@ impl Teller<'_> {
 
     fn timeline(&self, outcome: &Outcome) -> report::Timeline {
         match self.clock {
-            Clock::Time(_) => report::Timeline {
+            Clock::Time(..) => report::Timeline {
                 step_ns: outcome.timeline.0,
                 bytes: outcome.timeline.1.iter().map(|live| live.0).collect(),
                 blocks: outcome.timeline.1.iter().map(|live| live.1).collect(),

@@ -68,7 +68,9 @@ pub(crate) struct Images {
     pub(crate) logs: Vec<Log>,
     /// The trace's clock when the first recorded process began.
     pub(crate) begin_clock: u64,
-    /// Wall clock at that moment, ns since 1970.
+    /// The same when who watched the processes saw the last of them end.
+    pub(crate) end_clock: Option<u64>,
+    /// Wall clock at the begin, ns since 1970.
     pub(crate) begin_wall: Option<u64>,
 }
 

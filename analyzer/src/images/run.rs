@@ -231,6 +231,7 @@ impl Run<'_> {
                 .collect(),
             logs: Vec::new(),
             begin_clock: self.plan.begin_clock,
+            end_clock: self.trace.observed.iter().map(|seen| seen.clock).max(),
             begin_wall: self.plan.begin_wall,
         }
     }
