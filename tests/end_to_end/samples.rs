@@ -1,6 +1,6 @@
 //! Every sample's report says what its comments say, and the sample does what it does without the recorder.
 
-use heapwire_tests::build::{Sample, workspace};
+use heapwire_tests::build::{Compiler, Sample, workspace};
 use heapwire_tests::run::{Run, list, live_blocks, number, record, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
@@ -8,68 +8,88 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-/// One test a sample, and the list of all of them.
+/// One test a sample, and the list of all of them: those that are also linked statically, with the recorder inside, and those that are
+/// not, as they have a plug-in, operators of their own, which would be hooked as well, or are in Rust.
 macro_rules! samples {
-    ($($name:ident $path:literal)*) => {
+    (linked { $($name:ident $path:literal)* } not linked { $($other:ident $other_path:literal)* }) => {
         $(
             #[test]
             fn $name() {
                 check($path);
             }
         )*
+        $(
+            #[test]
+            fn $other() {
+                check($other_path);
+            }
+        )*
 
-        const TESTED: &[&str] = &[$($path),*];
+        mod linked {
+            $(
+                #[test]
+                fn $name() {
+                    super::check_linked($path);
+                }
+            )*
+        }
+
+        const TESTED: &[&str] = &[$($path,)* $($other_path),*];
     };
 }
 
 samples! {
-    abort "c/abort.c"
-    aligned_leaks "c/aligned_leaks.c"
-    at_exit "c/at_exit.c"
-    cross_thread_free "c/cross_thread_free.c"
-    dlopen_reuse "c/dlopen_reuse.c"
-    double_free "c/double_free.c"
-    double_free_silent "c/double_free_silent.c"
-    exec "c/exec.c"
-    fork_both_sides "c/fork_both_sides.c"
-    fork_threads "c/fork_threads.c"
-    free_after_reuse "c/free_after_reuse.c"
-    hooks "c/hooks.c"
-    immediate_exit "c/immediate_exit.c"
-    invalid_free_interior "c/invalid_free_interior.c"
-    invalid_free_never "c/invalid_free_never.c"
-    invalid_free_stack "c/invalid_free_stack.c"
-    killed "c/killed.c"
-    leak_loop "c/leak_loop.c"
-    longjmp "c/longjmp.c"
-    malloc_zero "c/malloc_zero.c"
-    oom "c/oom.c"
-    pause "c/pause.c"
-    pause_in_thread "c/pause_in_thread.c"
-    quick_exit "c/quick_exit.c"
-    realloc_forms "c/realloc_forms.c"
-    realloc_to_zero "c/realloc_to_zero.c"
-    signal_handler "c/signal_handler.c"
-    small_stack "c/small_stack.c"
-    stdio_closed "c/stdio_closed.c"
-    strdup_family "c/strdup_family.c"
-    threads_64 "c/threads_64.c"
-    threads_realloc "c/threads_realloc.c"
-    threads_short "c/threads_short.c"
-    timer_signals "c/timer_signals.c"
-    tls_destructors "c/tls_destructors.c"
-    vfork "c/vfork.c"
-    containers "cxx/containers.cpp"
-    exceptions "cxx/exceptions.cpp"
-    header_operators "cxx/header_operators.cpp"
-    mismatched "cxx/mismatched.cpp"
-    new_fails "cxx/new_fails.cpp"
-    new_handler "cxx/new_handler.cpp"
-    operators "cxx/operators.cpp"
-    replaced_operators "cxx/replaced_operators.cpp"
-    thread_local "cxx/thread_local.cpp"
-    collections "src/bin/collections.rs"
-    leak "src/bin/leak.rs"
+    linked {
+        abort "c/abort.c"
+        aligned_leaks "c/aligned_leaks.c"
+        at_exit "c/at_exit.c"
+        cross_thread_free "c/cross_thread_free.c"
+        double_free "c/double_free.c"
+        double_free_silent "c/double_free_silent.c"
+        exec "c/exec.c"
+        fork_both_sides "c/fork_both_sides.c"
+        fork_threads "c/fork_threads.c"
+        free_after_reuse "c/free_after_reuse.c"
+        hooks "c/hooks.c"
+        immediate_exit "c/immediate_exit.c"
+        invalid_free_interior "c/invalid_free_interior.c"
+        invalid_free_never "c/invalid_free_never.c"
+        invalid_free_stack "c/invalid_free_stack.c"
+        killed "c/killed.c"
+        leak_loop "c/leak_loop.c"
+        longjmp "c/longjmp.c"
+        malloc_zero "c/malloc_zero.c"
+        oom "c/oom.c"
+        pause "c/pause.c"
+        pause_in_thread "c/pause_in_thread.c"
+        quick_exit "c/quick_exit.c"
+        realloc_forms "c/realloc_forms.c"
+        realloc_to_zero "c/realloc_to_zero.c"
+        signal_handler "c/signal_handler.c"
+        small_stack "c/small_stack.c"
+        stdio_closed "c/stdio_closed.c"
+        strdup_family "c/strdup_family.c"
+        threads_64 "c/threads_64.c"
+        threads_realloc "c/threads_realloc.c"
+        threads_short "c/threads_short.c"
+        timer_signals "c/timer_signals.c"
+        tls_destructors "c/tls_destructors.c"
+        vfork "c/vfork.c"
+        containers "cxx/containers.cpp"
+        exceptions "cxx/exceptions.cpp"
+        header_operators "cxx/header_operators.cpp"
+        mismatched "cxx/mismatched.cpp"
+        new_fails "cxx/new_fails.cpp"
+        new_handler "cxx/new_handler.cpp"
+        operators "cxx/operators.cpp"
+        thread_local "cxx/thread_local.cpp"
+    }
+    not linked {
+        dlopen_reuse "c/dlopen_reuse.c"
+        replaced_operators "cxx/replaced_operators.cpp"
+        collections "src/bin/collections.rs"
+        leak "src/bin/leak.rs"
+    }
 }
 
 #[test]
@@ -87,73 +107,15 @@ fn no_sample_is_left_out() {
     assert_eq!(found, tested);
 }
 
-/// The same of programs that are linked statically, with the recorder inside: all that have no plug-in and no operators of their own, which
-/// are hooked as well then, and not those of Rust.
-macro_rules! linked {
-    ($($name:ident $path:literal)*) => {
-        mod linked {
-            use super::{Sample, Scratch, check_built};
-            use heapwire_tests::build::Compiler;
-
-            $(
-                #[test]
-                fn $name() {
-                    let scratch = Scratch::new("linked");
-                    let sample = Sample::build_linked(&Compiler::HOST, &[], $path, &scratch);
-                    check_built(&sample, true, &scratch);
-                }
-            )*
-        }
-    };
-}
-
-linked! {
-    abort "c/abort.c"
-    aligned_leaks "c/aligned_leaks.c"
-    at_exit "c/at_exit.c"
-    cross_thread_free "c/cross_thread_free.c"
-    double_free "c/double_free.c"
-    double_free_silent "c/double_free_silent.c"
-    exec "c/exec.c"
-    fork_both_sides "c/fork_both_sides.c"
-    fork_threads "c/fork_threads.c"
-    free_after_reuse "c/free_after_reuse.c"
-    hooks "c/hooks.c"
-    immediate_exit "c/immediate_exit.c"
-    invalid_free_interior "c/invalid_free_interior.c"
-    invalid_free_never "c/invalid_free_never.c"
-    invalid_free_stack "c/invalid_free_stack.c"
-    killed "c/killed.c"
-    leak_loop "c/leak_loop.c"
-    longjmp "c/longjmp.c"
-    malloc_zero "c/malloc_zero.c"
-    oom "c/oom.c"
-    quick_exit "c/quick_exit.c"
-    realloc_forms "c/realloc_forms.c"
-    realloc_to_zero "c/realloc_to_zero.c"
-    signal_handler "c/signal_handler.c"
-    small_stack "c/small_stack.c"
-    stdio_closed "c/stdio_closed.c"
-    strdup_family "c/strdup_family.c"
-    threads_64 "c/threads_64.c"
-    threads_realloc "c/threads_realloc.c"
-    threads_short "c/threads_short.c"
-    timer_signals "c/timer_signals.c"
-    tls_destructors "c/tls_destructors.c"
-    vfork "c/vfork.c"
-    containers "cxx/containers.cpp"
-    exceptions "cxx/exceptions.cpp"
-    header_operators "cxx/header_operators.cpp"
-    mismatched "cxx/mismatched.cpp"
-    new_fails "cxx/new_fails.cpp"
-    new_handler "cxx/new_handler.cpp"
-    operators "cxx/operators.cpp"
-    thread_local "cxx/thread_local.cpp"
-}
-
 fn check(path: &str) {
     let scratch = Scratch::new("sample");
     check_built(&Sample::build(path, &scratch), false, &scratch);
+}
+
+fn check_linked(path: &str) {
+    let scratch = Scratch::new("linked");
+    let sample = Sample::build_linked(&Compiler::HOST, &[], path, &scratch);
+    check_built(&sample, true, &scratch);
 }
 
 fn check_built(sample: &Sample, is_linked: bool, scratch: &Scratch) {

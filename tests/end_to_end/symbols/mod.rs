@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Three blocks of 4321 bytes leak in line 4, in `leak`.
-const PROGRAM: &str = "#include <stdlib.h>
+pub(crate) const PROGRAM: &str = "#include <stdlib.h>
 static void leak(int n) {
     while (n--) {
         void *volatile p = malloc(4321);
