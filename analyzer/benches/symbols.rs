@@ -175,7 +175,7 @@ fn look_up(program: &Path, addresses: &[FileAddress]) -> Resolved {
 
 fn module(path: &Path) -> Module {
     Module {
-        path: Some(path.to_str().unwrap().to_owned()),
+        path: Some(path.to_owned()),
         ..Module::default()
     }
 }

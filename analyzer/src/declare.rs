@@ -6,6 +6,8 @@ use crate::trace::parse;
 use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, TEXT_CHUNK};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// The key of a repetition: number of the declaration that is repeated.
 const SINCE: &[u8] = b"since";
@@ -219,7 +221,9 @@ pub(crate) fn module(record: &Record, text: &[u8], machine: Machine) -> (Module,
     };
     for (key, value) in parse::entries(text) {
         match key {
-            b"path" => module.path = Some(readable(value)).filter(|path| !path.is_empty()),
+            b"path" => {
+                module.path = (!value.is_empty()).then(|| OsStr::from_bytes(value).into());
+            }
             b"build-id" => module.build_id = parse::hex_bytes(value),
             SINCE => since = parse::decimal(value),
             _ => {}

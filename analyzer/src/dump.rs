@@ -116,7 +116,7 @@ fn dump_session(reader: &mut Reader<'_>, out: &mut impl Write) -> io::Result<u64
                 out,
                 "base={:#x} path=\"{}\"",
                 module.base,
-                path.escape_debug()
+                path.to_string_lossy().escape_debug()
             )?;
         }
         if batch.events.is_empty() {

@@ -9,6 +9,7 @@ use crate::symbols::{self, Located, Resolved, Source};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::Path;
 
 /// The frames of sites.
 pub(crate) struct Names {
@@ -247,7 +248,7 @@ fn plain_frame(site: Site, module: Option<&Module>) -> Frame {
     let address = site.call.0;
     Frame {
         address: hex_address(address.0),
-        module: module.and_then(|module| module.path.clone()),
+        module: module.and_then(|module| Some(module.shown_path()?.into_owned())),
         build_id: module.and_then(|module| module.build_id.as_deref().map(hex)),
         offset: module
             .and_then(|module| module.bias)
@@ -262,10 +263,12 @@ fn plain_frame(site: Site, module: Option<&Module>) -> Frame {
 
 /// What a module lacks, and the options that would help; nothing where it has lines, or is the kernel's own.
 fn missing(module: &symbols::Module, found: Source) -> Option<String> {
-    let path = module.path.as_deref().unwrap_or("a module without path");
-    if path.starts_with('[') {
-        return None; // such as `[vdso]`, which is no file
+    let path = module.path.as_deref();
+    let path = path.unwrap_or(Path::new("a module without path"));
+    if symbols::is_of_kernel(path) {
+        return None;
     }
+    let path = path.display();
     let build = module
         .build_id
         .as_deref()

@@ -6,8 +6,9 @@
 use crate::address::{LoadBias, Machine, ReturnAddress, RuntimeAddress};
 use crate::symbols;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Number of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +44,8 @@ impl SiteId {
 /// A module as it was declared, or the place of one whose declaration is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Module {
-    pub(crate) path: Option<String>,
+    /// Bytes of the traced machine, which need not be text.
+    pub(crate) path: Option<PathBuf>,
     pub(crate) build_id: Option<Vec<u8>>,
     pub(crate) base: u64,
     /// Bytes from the base to the end of the last mapped page.
@@ -64,6 +66,11 @@ impl Module {
             file: self.file.clone(),
             first: None,
         }
+    }
+
+    /// Its path, as far as it is text.
+    pub(crate) fn shown_path(&self) -> Option<Cow<'_, str>> {
+        self.path.as_deref().map(Path::to_string_lossy)
     }
 
     /// Its first page, in its own addresses.

@@ -213,7 +213,7 @@ pub fn resolve_with(program: &programs::Program, bytes: &[u8]) -> usize {
 /// Gives how many of `addresses` have a function.
 fn look_up(path: &Path, addresses: &[u64]) -> usize {
     let module = symbols::Module {
-        path: Some(path.to_string_lossy().into_owned()),
+        path: Some(path.to_owned()),
         build_id: Some(BUILD_ID.to_vec()),
         ..symbols::Module::default()
     };

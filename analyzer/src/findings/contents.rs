@@ -63,7 +63,7 @@ pub(crate) fn of(path: &Path) -> Result<Contents, TraceError> {
     let mut modules: Vec<String> = looked
         .sites
         .module_ids()
-        .filter_map(|id| looked.sites.module(id).path.clone())
+        .filter_map(|id| Some(looked.sites.module(id).shown_path()?.into_owned()))
         .collect();
     modules.sort_unstable();
     modules.dedup();

@@ -6,6 +6,7 @@ use crate::naming::{File, Names, hex};
 use crate::report::{ModuleList, ModuleSymbols, SymbolFile, Tried};
 use crate::symbols::{Located, Rule, Source};
 use crate::trace::Trace;
+use std::path::Path;
 
 /// Lists the modules that `names` has.
 pub(crate) fn list(trace: &Trace, images: &Images, names: &Names) -> ModuleList {
@@ -23,7 +24,7 @@ fn module(file: &File) -> ModuleSymbols {
         sites.filter(|frames| frames.iter().any(has)).count() as u64
     };
     ModuleSymbols {
-        path: file.name.path.clone(),
+        path: file.name.path.as_deref().map(shown),
         build_id: file.name.build_id.as_deref().map(hex),
         found: match resolved.found {
             Source::DebugInfo => "debug-info",
@@ -36,7 +37,7 @@ fn module(file: &File) -> ModuleSymbols {
             .files
             .iter()
             .map(|used| SymbolFile {
-                path: used.path.to_string_lossy().into_owned(),
+                path: shown(&used.path),
                 rule: rule(used.rule),
             })
             .collect(),
@@ -48,11 +49,15 @@ fn module(file: &File) -> ModuleSymbols {
             .tried
             .iter()
             .map(|place| Tried {
-                path: place.path.to_string_lossy().into_owned(),
+                path: shown(&place.path),
                 why: place.why.clone(),
             })
             .collect(),
     }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn rule(rule: Rule) -> &'static str {

@@ -15,6 +15,7 @@ use crate::report::{self, Doubt, Fault, FaultKind};
 use crate::sites::{SiteId, SiteTable};
 use heapwire_format::{Family, Op};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Numbers to names and times.
 pub(super) struct Teller<'a> {
@@ -23,7 +24,7 @@ pub(super) struct Teller<'a> {
     pub(super) clock: Clock,
     pub(super) options: &'a Options,
     /// The program of a log.
-    pub(super) program: Option<&'a str>,
+    pub(super) program: Option<&'a Path>,
 }
 
 impl Teller<'_> {
@@ -43,7 +44,7 @@ impl Teller<'_> {
             command,
             exe: declaration
                 .and_then(|it| it.exe.clone())
-                .or(self.program.map(str::to_owned)),
+                .or_else(|| Some(self.program?.to_string_lossy().into_owned())),
             end: end.name(),
             signal: match end {
                 End::Signal(signal) => Some(signal),

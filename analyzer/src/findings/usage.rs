@@ -7,6 +7,7 @@ use crate::report::usage::{Class, Failed, Grown, ModuleUsage, SiteUsage, ThreadU
 use crate::sites::SiteTable;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The usage of one process image; `has_time` where its clock counts time, and its threads are known.
 pub(crate) fn of(
@@ -104,12 +105,12 @@ fn threads(outcome: &Outcome) -> Vec<ThreadUsage> {
 }
 
 fn modules(rows: &[SiteRow], sites: &SiteTable) -> Vec<ModuleUsage> {
-    let mut by_path: BTreeMap<Option<&str>, ModuleUsage> = BTreeMap::new();
+    let mut by_path: BTreeMap<Option<&Path>, ModuleUsage> = BTreeMap::new();
     for row in rows {
         let module = sites.site(row.site).module;
         let path = module.and_then(|id| sites.module(id).path.as_deref());
         let of = by_path.entry(path).or_insert_with(|| ModuleUsage {
-            module: path.map(str::to_owned),
+            module: path.map(|path| path.to_string_lossy().into_owned()),
             ..ModuleUsage::default()
         });
         of.bytes = of.bytes.saturating_add(row.handed_out_bytes);

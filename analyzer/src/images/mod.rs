@@ -14,6 +14,7 @@ use crate::time;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
 pub(crate) use sessions::Log;
+use std::path::Path;
 
 /// One process image and what its replay came to.
 pub(crate) struct Image {
@@ -123,7 +124,7 @@ impl Images {
     }
 
     /// The path of the program, where the image is from a log.
-    pub(crate) fn program(&self, image: &Image) -> Option<&str> {
+    pub(crate) fn program(&self, image: &Image) -> Option<&Path> {
         let index = image.session?.log;
         let log = self.logs.iter().find(|log| log.index == index)?;
         log.program()

@@ -7,6 +7,7 @@ use crate::progress;
 use crate::replay::{self, Beginning, Chart, Events, Replay};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
@@ -26,8 +27,8 @@ pub(crate) struct Log {
 
 impl Log {
     /// The path of the program, as far as names tell: the first module that is no library.
-    pub(crate) fn program(&self) -> Option<&str> {
-        let mut paths = self.modules.iter().map(|seen| seen.path.as_str());
+    pub(crate) fn program(&self) -> Option<&Path> {
+        let mut paths = self.modules.iter().map(|seen| seen.path.as_path());
         paths.find(|path| !log::is_library(path))
     }
 }

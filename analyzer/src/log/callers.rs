@@ -4,6 +4,9 @@ use super::caller::{Caller, Symbol};
 use crate::address::Machine;
 use crate::sites::Module;
 use rustc_hash::FxHashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// What stands in records for a caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Its path in the log.
-    pub(crate) path: String,
+    pub(crate) path: PathBuf,
     /// Stands for it in records. Logs do not say where a module lay, so this is no address.
     pub(crate) base: u64,
     /// Lowest and highest address in it.
@@ -53,7 +56,7 @@ impl Seen {
     pub(crate) fn nameless(addresses: &[u64]) -> Option<Self> {
         let (lowest, highest) = (addresses.iter().min()?, addresses.iter().max()?);
         Some(Self {
-            path: String::new(),
+            path: PathBuf::new(),
             base: 0,
             addresses: (*lowest, *highest),
             symbols: Vec::new(),
@@ -113,7 +116,7 @@ impl<'l> Callers<'l> {
         let index = *self.by_path.entry(path).or_insert(next);
         if index == next {
             self.modules.push(Seen {
-                path: String::from_utf8_lossy(path).into_owned(),
+                path: OsStr::from_bytes(path).into(),
                 base: self.first_base + next as u64,
                 addresses: (pc, pc),
                 symbols: Vec::new(),

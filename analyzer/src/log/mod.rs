@@ -16,6 +16,7 @@ pub(crate) use callers::Seen;
 pub(crate) use reader::{Batch, Condition, Reader, Session};
 
 use line::{Line, Read};
+use std::path::Path;
 
 /// Whether there is a mark or a record of a log in `bytes`.
 pub(crate) fn is_log(bytes: &[u8]) -> bool {
@@ -27,7 +28,7 @@ pub(crate) fn is_log(bytes: &[u8]) -> bool {
 }
 
 /// Whether the path is one of a library.
-pub(crate) fn is_library(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
+pub(crate) fn is_library(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".so") || name.contains(".so.")
 }

@@ -356,7 +356,7 @@ fn caller(site: SiteId, sites: &SiteTable) -> String {
     let site = sites.site(site);
     let pc = site.call.0.0;
     let module = site.module.map(|id| sites.module(id));
-    let Some((module, path)) = module.and_then(|module| Some((module, module.path.as_deref()?)))
+    let Some((module, path)) = module.and_then(|module| Some((module, module.shown_path()?)))
     else {
         return match pc {
             0 => String::new(),
@@ -365,7 +365,7 @@ fn caller(site: SiteId, sites: &SiteTable) -> String {
     };
     // Modules of logs lay nobody knows where; their addresses stay as they are.
     let begin = module.bias.map_or(0, |_| module.base);
-    let path = harmless(path);
+    let path = harmless(&path);
     if pc == 0 && module.bias.is_none() {
         return format!("@ {path} ");
     }

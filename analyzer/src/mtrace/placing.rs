@@ -76,8 +76,8 @@ pub(super) fn placed(seen: &Seen, is_old: Option<bool>, options: &symbols::Optio
 }
 
 /// Whether a module of this path is the program whose file the user named.
-fn is_program(path: &str, exe: &Path) -> bool {
-    !is_library(path) && Path::new(path).file_name() == exe.file_name()
+fn is_program(path: &Path, exe: &Path) -> bool {
+    !is_library(path) && path.file_name() == exe.file_name()
 }
 
 /// The bias that makes file addresses of those in the log; `None` where nothing tells.

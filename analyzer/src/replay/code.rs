@@ -212,7 +212,7 @@ mod tests {
             let module = sites.site(site).module.unwrap();
             sites.module(module).path.clone()
         };
-        assert_eq!(path(&mut code, 101).as_deref(), Some("/l0.so")); // it was under way
+        assert_eq!(path(&mut code, 101).as_deref(), Some("/l0.so".as_ref())); // it was under way
         assert_eq!(path(&mut code, 101 + UNDER_WAY), None);
     }
 }

@@ -15,7 +15,7 @@ pub fn binutils_lines(file: &Path, addresses: &[u64], options: &Options) -> Vec<
     let search = Search::new(options);
     let named = Module {
         file: Some(file.to_owned()),
-        path: Some(file.to_string_lossy().into_owned()),
+        path: Some(file.to_owned()),
         ..Module::default()
     };
     let files = locate::find(&named, &search);

@@ -123,7 +123,7 @@ fn find_module(
             ));
             return;
         }
-        let path = module.path.as_deref().unwrap_or_default();
+        let path = module.path.as_deref().unwrap_or(&path).display();
         files.notes.push(format!(
             "{path} has no build id, so nobody can tell whether it is the file that was traced"
         ));
@@ -171,8 +171,8 @@ fn find_debug(module: &Module, id: Option<&[u8]>, search: &Search, files: &mut F
         }
     }
     let absent = link_name.map(|name| {
-        let module = module.path.as_deref().unwrap_or("a module");
-        format!("debug file {name} of {module} was not found")
+        let module = module.path.as_deref().unwrap_or(Path::new("a module"));
+        format!("debug file {name} of {} was not found", module.display())
     });
     files.notes.extend(refused.or(absent));
 }

@@ -69,14 +69,19 @@ impl Default for Options {
 /// A module as the trace declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Module {
-    /// Its path in the traced process.
-    pub path: Option<String>,
+    /// Its path in the traced process, which need not be text.
+    pub path: Option<PathBuf>,
     /// Its GNU build id.
     pub build_id: Option<Vec<u8>>,
     /// The file itself, where the user named it; then its path is not looked up.
     pub file: Option<PathBuf>,
     /// Its first page in its own addresses, as it was mapped: files that prelink did not move have others.
     pub first: Option<u64>,
+}
+
+/// Whether the path is that of no file but the kernel's own, such as `[vdso]`.
+pub(crate) fn is_of_kernel(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(b"[")
 }
 
 /// What was found about the addresses of one module.

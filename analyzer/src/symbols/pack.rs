@@ -1,8 +1,8 @@
 //! Where to put the files of a module so that the same rules find them again, on any machine.
 
 use super::file::{MappedFile, has_debug_info};
-use super::{Module, Rule, UsedFile, build_id_place, path, split_unit_place, supplementary};
-use std::path::{Path, PathBuf};
+use super::{Module, Rule, UsedFile, build_id_place, split_unit_place, supplementary};
+use std::path::{Component, Path, PathBuf};
 
 /// The folder for modules by their paths, to be a sysroot.
 pub(crate) const ROOT: &str = "root";
@@ -44,8 +44,7 @@ pub(crate) fn places(module: &Module, files: &[UsedFile]) -> Vec<Placed> {
 
 /// The place of a module or of a debug file.
 fn place(module: &Module, file: &MappedFile, rule: Rule) -> Option<PathBuf> {
-    let path = module.path.as_deref().map(path::normalised);
-    let path = path.as_deref().map(|path| path.trim_start_matches('/'));
+    let path = module.path.as_deref().map(below_root);
     let by_id = |suffix| {
         let id = match rule {
             Rule::AltLink => supplementary::id(file),
@@ -57,6 +56,21 @@ fn place(module: &Module, file: &MappedFile, rule: Rule) -> Option<PathBuf> {
         return path.map_or_else(|| by_id(""), |path| Some(Path::new(ROOT).join(path)));
     }
     by_id(".debug").or_else(|| Some(with_suffix(&Path::new(DEBUG).join(path?), ".debug")))
+}
+
+/// A path without its root, and without `.` and `..`, which lead nowhere above that.
+fn below_root(path: &Path) -> PathBuf {
+    let mut below = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => below.push(name),
+            Component::ParentDir => {
+                below.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    below
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -54,11 +54,11 @@ impl Search {
     }
 
     /// Where the file is that the traced process knew by `path`.
-    pub(super) fn on_target(&self, path: &str) -> Option<PathBuf> {
-        if path.is_empty() || path.starts_with('[') {
-            return None; // the kernel's own, such as `[vdso]`
+    pub(super) fn on_target(&self, path: &Path) -> Option<PathBuf> {
+        if path.as_os_str().is_empty() || super::is_of_kernel(path) {
+            return None;
         }
-        self.in_root(Path::new(path))
+        self.in_root(path)
     }
 
     fn in_root(&self, path: &Path) -> Option<PathBuf> {
@@ -85,7 +85,7 @@ impl Search {
     /// `module` is its path in the traced process, `link` the name in its debug link, `file` where it is here.
     pub(super) fn debug_files<'a>(
         &'a self,
-        module: Option<&'a str>,
+        module: Option<&'a Path>,
         id: Option<&'a [u8]>,
         link: Option<&'a str>,
         file: Option<&'a Path>,
@@ -140,13 +140,13 @@ impl Search {
     }
 
     /// The folders that a module is in, as the traced system names them, without their root.
-    fn folders(&self, module: Option<&str>, file: Option<&Path>) -> Vec<PathBuf> {
+    fn folders(&self, module: Option<&Path>, file: Option<&Path>) -> Vec<PathBuf> {
         let real = self.real(file);
         let real_on_target = match &self.sysroot {
             Some(root) => file.and_then(|file| file.strip_prefix(root).ok()),
             None => real.as_deref(),
         };
-        let paths = [module.map(Path::new), real_on_target];
+        let paths = [module, real_on_target];
         let folders = paths.into_iter().flatten().filter_map(Path::parent);
         folders.map(below_root).collect()
     }
@@ -294,8 +294,7 @@ fn linked_in(directory: &Path, link: &str, folders: &[PathBuf]) -> Vec<PathBuf> 
 }
 
 /// The module's own name, in a directory that the user named.
-fn named_in(directory: &Path, module: &str) -> Vec<PathBuf> {
-    let module = Path::new(module);
+fn named_in(directory: &Path, module: &Path) -> Vec<PathBuf> {
     let Some(name) = module.file_name() else {
         return Vec::new();
     };
@@ -403,12 +402,12 @@ mod tests {
             ..Options::default()
         });
         search.caches = vec![PathBuf::from("/cache")];
-        let module = "/nonexistent/bin/prog";
+        let module = Path::new("/nonexistent/bin/prog");
         let found = search.debug_files(
             Some(module),
             Some(&[0xAB, 0xCD, 0xEF]),
             Some("prog.dbg"),
-            Some(Path::new(module)),
+            Some(module),
         );
         let paths: Vec<String> = found
             .map(|candidate| candidate.path.to_str().unwrap().replace("/nonexistent", ""))

@@ -135,7 +135,7 @@ pub(crate) fn look_up(
     options: &Options,
 ) -> Resolved {
     let module = Module {
-        path: Some(path.to_str().unwrap().to_owned()),
+        path: Some(path.to_owned()),
         build_id,
         ..Module::default()
     };

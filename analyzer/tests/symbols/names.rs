@@ -175,11 +175,11 @@ fn requests_are_answered_in_order_and_alike() {
     let program = build("requests_are_answered_in_order", "-O2");
     let all = addresses(&program);
     let module = Module {
-        path: Some(program.to_str().unwrap().to_owned()),
+        path: Some(program.to_owned()),
         ..Module::default()
     };
     let missing = Module {
-        path: Some("/nonexistent/lib.so".to_owned()),
+        path: Some("/nonexistent/lib.so".into()),
         ..Module::default()
     };
     let backwards: Vec<FileAddress> = all.iter().rev().copied().collect();

@@ -1,10 +1,12 @@
 //! Files with debug information: which are found, and which are refused.
 
 use super::{ID, Made, PROGRAM, leaking, place, report, warnings};
-use heapwire_tests::run::{Run, command, json, list, run};
+use heapwire_tests::run::{Run, command, json, list, on, record, run};
 use object::{CompressionFormat, Object, ObjectSection};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// A debug file is used only if its check sum or build id fits; if not, that is one warning, and names stay.
@@ -30,6 +32,42 @@ fn debug_files_apart_from_the_program() {
         let about = warnings(&report, "prog.dbg");
         assert_eq!(about.len(), usize::from(!is_right), "{about:?}");
     }
+}
+
+/// Paths are bytes, and need not be text: the file is found by them, whatever they are shown as.
+#[test]
+fn a_program_whose_path_is_no_text() {
+    let made = Made::new("");
+    let folder = made.scratch.path().join(OsStr::from_bytes(b"gr\xF6\xDFe"));
+    fs::create_dir(&folder).unwrap();
+    let program = folder.join("prog");
+    fs::rename(made.path("prog"), &program).unwrap();
+    let trace = record(&program, &[], &made.scratch).trace;
+    let found = report(&trace, &[]);
+    assert_eq!(place(&found), (Some("leak"), Some(4)));
+    let frame = leaking(&found).clone();
+    assert_eq!(frame["module"], program.to_string_lossy().as_ref());
+    let plain = on(&["report"], &trace).stdout;
+    assert!(plain.contains("main.c:4"), "{plain}");
+
+    let offset = frame["offset"].as_str().unwrap();
+    let line = |block: u32| {
+        let rest = format!(":[{offset}] + {block:#x}000 {:#x}\n", 4321);
+        [b"@ ", program.as_os_str().as_bytes(), rest.as_bytes()].concat()
+    };
+    let lines = [1, 2, 3].map(line).concat();
+    let log = made
+        .scratch
+        .write("log", [b"= Start\n", &lines[..]].concat());
+    assert_eq!(place(&report(&log, &[])), (Some("leak"), Some(4)));
+
+    // A folder of the bundle is a file system's copy as well.
+    let bundle = made.path("bundle");
+    let packed = Run::of(command().args(["bundle", "-o"]).arg(&bundle).arg(&trace));
+    assert_eq!(packed.status, 0, "{}", packed.stderr);
+    fs::remove_file(&program).unwrap();
+    assert_eq!(place(&report(&bundle, &[])), (Some("leak"), Some(4)));
+    assert_eq!(place(&report(&trace, &[])), (None, None));
 }
 
 /// A module without its debug file is one warning, and the others have their lines.
