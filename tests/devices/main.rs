@@ -8,7 +8,13 @@
 use heapwire_tests::build::{Compiler, Sample};
 use heapwire_tests::run::{Run, command, json, list, number, on, run, without_recorder};
 use heapwire_tests::scratch::Scratch;
-use object::{Object, ObjectSymbol};
+use object::elf::{
+    DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_STRTAB, DT_SYMTAB, DynamicTag, FileHeader32, FileHeader64,
+    SHN_UNDEF, STB_WEAK,
+};
+use object::read::StringTable;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
+use object::{Endianness, FileKind, ReadRef};
 use serde_json::Value;
 use std::fmt::Display;
 use std::fs;
@@ -54,7 +60,7 @@ macro_rules! machines {
 
 machines! {
     aarch64 "aarch64-linux-gnu" "aarch64" "aarch64-unknown-linux-gnu"
-    armv5 "arm-linux-gnueabi" "arm" "armv5te-unknown-linux-gnueabi"
+    armv5 "arm-linux-gnueabi" "arm" "armv5te-unknown-linux-gnueabi -Ctarget-feature=+thumb-mode"
     armv7 "arm-linux-gnueabihf" "arm" "armv7-unknown-linux-gnueabihf -Ctarget-feature=+thumb-mode"
     mips "mips-linux-gnu" "mips" "mips-unknown-linux-gnu"
     mipsel "mipsel-linux-gnu" "mipsel" "mipsel-unknown-linux-gnu"
@@ -248,17 +254,44 @@ fn rust_has_its_lines(machine: &Machine, recorder: &Path) {
 
 /// The library needs nothing, so that it loads under every libc.
 fn stands_alone(library: &[u8]) {
-    let file = object::File::parse(library).unwrap();
-    let needed: Vec<_> = file
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
-        .map(|symbol| symbol.name().unwrap())
+    match FileKind::parse(library).unwrap() {
+        FileKind::Elf32 => needs_nothing::<FileHeader32<Endianness>>(library),
+        _ => needs_nothing::<FileHeader64<Endianness>>(library),
+    }
+}
+
+/// Looked up as a loader does it: the headers of sections are left out of the file.
+fn needs_nothing<Elf: FileHeader<Endian = Endianness>>(library: &[u8]) {
+    let header = Elf::parse(library).unwrap();
+    let endian = header.endian().unwrap();
+    let segments = header.program_headers(endian, library).unwrap();
+    let mut tags = segments
+        .iter()
+        .filter_map(|it| it.dynamic(endian, library).unwrap());
+    let dynamic = tags.next().unwrap();
+    let value = |tag: DynamicTag| {
+        let entry = dynamic.iter().find(|it| it.tag(endian) == tag);
+        entry.map(|it| it.val(endian))
+    };
+    assert_eq!(value(DT_NEEDED), None);
+    // The tables lie in the first segment, where addresses are places in the file.
+    let [symbols, strings] = [DT_SYMTAB, DT_STRTAB].map(|tag| value(tag).unwrap());
+    let end = [DT_HASH, DT_GNU_HASH].into_iter().find_map(value).unwrap();
+    assert!(symbols < end && end < strings);
+    let count = usize::try_from(end - symbols).unwrap() / size_of::<Elf::Sym>();
+    let symbols = library.read_slice_at::<Elf::Sym>(symbols, count).unwrap();
+    let strings = StringTable::new(library, strings, library.len() as u64);
+    let name = |it: &Elf::Sym| str::from_utf8(it.name(endian, strings).unwrap()).unwrap();
+    let needed: Vec<_> = symbols
+        .iter()
+        .filter(|it| it.st_shndx(endian) == SHN_UNDEF && it.st_bind() != STB_WEAK)
+        .map(name)
         .filter(|name| !name.is_empty())
         // Named where frames are described, and never called: the relocation that names it does nothing.
         .filter(|name| *name != "__aeabi_unwind_cpp_pr0")
         .collect();
     assert!(needed.is_empty(), "{needed:?}");
-    assert!(file.dynamic_symbols().any(|it| it.name() == Ok("malloc")));
+    assert!(symbols.iter().any(|it| name(it) == "malloc"));
 }
 
 /// The sample does what it does while nothing is recorded, and its report says what its comments say. Without a `recorder` it has one inside.
