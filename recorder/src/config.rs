@@ -5,7 +5,7 @@ use crate::cell::StartCell;
 use crate::output::Kind;
 use crate::sync::Relaxed;
 use crate::sys;
-use crate::text::Text;
+use crate::text::{self, Text, cut};
 use core::sync::atomic::AtomicUsize;
 use heapwire_format::{ARMOUR_NARROW, ARMOUR_WIDE, ArmourHead};
 
@@ -158,10 +158,7 @@ impl Config {
     }
 
     fn take(&mut self, entry: &[u8]) {
-        let mut parts = entry.splitn(2, |byte| *byte == b'=');
-        let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
-            return;
-        };
+        let (key, value) = cut(entry, b'=');
         // One after the other: a match takes the letters apart, which is ten times as much code.
         let key = key.strip_prefix(PREFIX).unwrap_or_default();
         if key == b"OUT" {
@@ -255,13 +252,7 @@ fn descriptor(value: &[u8]) -> Option<i32> {
 }
 
 fn number(digits: &[u8]) -> Option<u32> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u32, |value, digit| {
-        let digit = char::from(*digit).to_digit(10)?;
-        value.checked_mul(10)?.checked_add(digit)
-    })
+    u32::try_from(text::number(digits, 10)?).ok()
 }
 
 #[cfg(all(test, not(loom)))]

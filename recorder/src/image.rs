@@ -14,6 +14,7 @@ use crate::repeat::Repeats;
 use crate::start::{self, Beginning};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, Relaxed, Wide};
+use crate::turn::Gate;
 use crate::{arch, flush, modules, next, registry, sys};
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -38,6 +39,8 @@ pub(crate) struct Image {
     pub(crate) culled: AtomicU32,
     /// The file was at least this long: it holds our lanes.
     pub(crate) file_floor: Wide,
+    /// Of who has the descriptor, where it is only there for one frame.
+    pub(crate) held: Gate,
     /// Not 0 while the reader does not read: nobody waits for it then.
     pub(crate) is_stalled: AtomicU32,
     ended: AtomicU32,

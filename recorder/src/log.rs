@@ -202,9 +202,9 @@ impl Page<'_> {
         let nothing = piece::<u8>(&[]);
         let lines = piece(page.get(..used).unwrap_or_default());
         let pieces = [lines, nothing, nothing, nothing];
-        let is_there = OUTPUT.check().or_else(|| OUTPUT.recover(self.image));
+        let held = OUTPUT.hold(self.image);
         let stream = &self.image.stream;
-        if is_there.is_some() && stream.write(self.image, &pieces, 0, OUTPUT.kind(), &turn) {
+        if held.is_some() && stream.write(self.image, &pieces, 0, OUTPUT.kind(), &turn) {
             log.lost.fetch_sub(told, Relaxed);
         }
         let is_ours = !turn.is_over();

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::sys;
-use crate::text::Text;
+use crate::text::{Text, cut, number};
 
 /// Neighbouring mappings of one file, in ascending offsets: what the loader makes of one ELF file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,41 +120,27 @@ fn finish(current: &Module, path: &Text<'_>, visit: &mut dyn FnMut(&Module, &Tex
 }
 
 fn parse(line: &[u8]) -> Option<Mapping<'_>> {
-    let mut fields = line.splitn(6, |byte| *byte == b' ');
-    let mut range = fields.next()?.splitn(2, |byte| *byte == b'-');
-    let start = hex(range.next()?)?;
-    let end = hex(range.next()?)?;
-    let access = fields.next()?;
-    let offset = hex(fields.next()?)?;
-    let mut device = fields.next()?.splitn(2, |byte| *byte == b':');
-    let device = hex(device.next()?)?.wrapping_shl(20) ^ hex(device.next()?)?;
-    let inode = decimal(fields.next()?)?;
+    let (range, rest) = cut(line, b' ');
+    let (start, end) = cut(range, b'-');
+    let (access, rest) = cut(rest, b' ');
+    let (offset, rest) = cut(rest, b' ');
+    let (device, rest) = cut(rest, b' ');
+    let (major, minor) = cut(device, b':');
+    let (inode, path) = cut(rest, b' ');
+    let device = number(major, 16)?.wrapping_shl(20) ^ number(minor, 16)?;
+    let inode = number(inode, 10)?;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a mixture, whose low half is one as well"
     )]
     let identity = (inode.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ device) as usize;
     Some(Mapping {
-        start: usize::try_from(start).ok()?,
-        end: usize::try_from(end).ok()?,
+        start: usize::try_from(number(start, 16)?).ok()?,
+        end: usize::try_from(number(end, 16)?).ok()?,
         is_executable: access.get(2) == Some(&b'x'),
-        offset,
+        offset: number(offset, 16)?,
         identity,
-        path: fields.next().unwrap_or_default().trim_ascii_start(),
-    })
-}
-
-fn hex(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0u64, |value, digit| {
-        let digit = char::from(*digit).to_digit(16)?;
-        value.checked_mul(16)?.checked_add(u64::from(digit))
-    })
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0u64, |value, digit| {
-        let digit = char::from(*digit).to_digit(10)?;
-        value.checked_mul(10)?.checked_add(u64::from(digit))
+        path: path.trim_ascii_start(),
     })
 }
 

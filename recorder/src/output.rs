@@ -3,6 +3,8 @@
 //! The descriptor is our own (duplicated or opened anew, with a high number, closed at exec), and before each write it is
 //! checked to be still the file that was opened: programs close and replace descriptors that they do not know. Whatever
 //! goes wrong, the program is not told; records that cannot be written are counted.
+//!
+//! Where the program may have only a few descriptors, files are opened for each frame: it can have all of these.
 
 use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::cull::Culling;
@@ -14,6 +16,7 @@ use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
 use crate::turn::Turn;
 use crate::{clock, flush, path};
+use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
     ARMOUR_MARK, Crc32, FLAG_LATE, FRAME_MAGIC, FrameKind, Header, Op, PACKED_RECORD, PACKED_START,
@@ -46,6 +49,8 @@ pub(crate) struct Output {
     fd: AtomicI32,
     device: Wide,
     inode: Wide,
+    /// Not 0 where it is open only while a frame is written.
+    is_fleeting: AtomicU32,
 }
 
 pub(crate) static OUTPUT: Output = Output {
@@ -53,7 +58,14 @@ pub(crate) static OUTPUT: Output = Output {
     fd: AtomicI32::new(0), // of no device, so it is not ours
     device: Wide::zero(),
     inode: Wide::zero(),
+    is_fleeting: AtomicU32::new(0),
 };
+
+/// In place of a descriptor.
+const NONE: i32 = -1;
+
+/// Programs that may have fewer descriptors than these get by without one of ours.
+const FEW: u64 = 32;
 
 /// Pieces of memory in each write: a filter of system calls may look at their number.
 pub(crate) const PIECES: i32 = 4;
@@ -88,6 +100,11 @@ impl Output {
 
     pub(crate) fn fd(&self) -> i32 {
         self.fd.load(Relaxed)
+    }
+
+    /// The same, if it will be that for each frame.
+    pub(crate) fn known_fd(&self) -> Option<i32> {
+        (self.is_fleeting.load(Relaxed) == 0).then(|| self.fd())
     }
 
     /// Most records in one frame.
@@ -132,10 +149,19 @@ impl Output {
 
     fn keep(&self, fd: i32, kind: Kind) {
         let Ok(status) = sys::fstat(fd) else { return };
-        self.fd.store(fd, Relaxed);
+        self.have(fd, kind);
         self.device.store(status.device);
         self.inode.store(status.inode);
         self.kind.store(kind as u32, Relaxed);
+    }
+
+    /// Has a descriptor from now on, or for one frame. A file can be opened again as often as that takes, and a log is locked.
+    fn have(&self, fd: i32, kind: Kind) {
+        let is_scarce = sys::descriptor_limit() < FEW;
+        let can_come_back = matches!(kind, Kind::File | Kind::Shared) && !CONFIG.get().is_log;
+        self.is_fleeting
+            .store(u32::from(is_scarce && can_come_back), Relaxed);
+        self.fd.store(fd, Release); // pairs with `check`: who finds it knows how long it is there
     }
 
     /// Gives the output up. Nothing is closed: the number may be the program's by now.
@@ -145,28 +171,94 @@ impl Output {
 
     /// Whether the descriptor is still the file that was opened; its status then.
     pub(crate) fn check(&self) -> Option<sys::Status> {
-        let status = sys::fstat(self.fd()).ok()?;
+        // Acquire: pairs with the Release in `have`.
+        self.status_of(self.fd.load(Acquire))
+    }
+
+    fn status_of(&self, fd: i32) -> Option<sys::Status> {
+        let status = sys::fstat(fd).ok()?;
         let is_ours = status.device == self.device.load() && status.inode == self.inode.load();
         is_ours.then_some(status)
     }
 
-    /// Opens the same file again after the program took the descriptor away.
-    pub(crate) fn recover(&self, image: &Image) -> Option<sys::Status> {
-        let config = CONFIG.get();
-        if self.kind() != Kind::File || config.target != Target::File {
-            return None;
+    /// The descriptor for one frame, opened again where it is not there; `None` where the program has all that it may have. What can
+    /// never be opened again is given up. With all signals blocked.
+    pub(crate) fn hold<'i>(&self, image: &'i Image) -> Option<Held<'i>> {
+        let mut held = Held {
+            image,
+            owner: 0,
+            size: 0,
+        };
+        loop {
+            // Acquire, as below: stored before the descriptor that `check` finds.
+            if held.owner == 0 && self.is_fleeting.load(Acquire) != 0 {
+                let me = sys::gettid();
+                if !image.held.enter(image, me) {
+                    return None;
+                }
+                held.owner = me;
+            }
+            held.size = match self.check().map_or_else(|| self.recover(image), Ok) {
+                Ok(status) => status.size,
+                Err(Errno::MFILE | Errno::NFILE) => return None,
+                Err(_) => {
+                    image.give_up();
+                    return None;
+                }
+            };
+            // One that somebody has opened for himself meanwhile he closes as well.
+            if held.owner != 0 || self.is_fleeting.load(Acquire) == 0 {
+                return Some(held);
+            }
         }
-        let mut room = [0; 512];
-        let path = path::expand_for(config.path(), image, &mut room)?;
-        let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
-        let fd = to_high_number(sys::open(path, flags, 0).ok()?);
-        let status = sys::fstat(fd).ok()?;
-        if status.device != self.device.load() || status.inode != self.inode.load() {
+    }
+
+    /// Opens the same file again after it was closed.
+    fn recover(&self, image: &Image) -> Result<sys::Status, Errno> {
+        let (config, kind) = (CONFIG.get(), self.kind());
+        let fd = match (kind, config.target) {
+            (Kind::File, Target::File) => {
+                let mut room = [0; 512];
+                let path = path::expand_for(config.path(), image, &mut room).ok_or(Errno::BADF)?;
+                let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
+                to_high_number(sys::open(path, flags, 0)?)
+            }
+            (Kind::Shared, Target::Descriptor(fd)) => own(fd)?,
+            _ => return Err(Errno::BADF),
+        };
+        let Some(status) = self.status_of(fd) else {
             sys::close(fd);
-            return None;
+            return Err(Errno::BADF);
+        };
+        self.have(fd, kind);
+        Ok(status)
+    }
+}
+
+/// The descriptor while a frame is written.
+pub(crate) struct Held<'i> {
+    image: &'i Image,
+    /// Kernel tid of the thread that has it alone, and closes it afterwards; 0 where it stays.
+    owner: u32,
+    /// Bytes in the file.
+    pub(crate) size: u64,
+}
+
+impl Held<'_> {
+    /// Whether nobody else writes by it.
+    pub(crate) fn is_ours_alone(&self) -> bool {
+        self.owner != 0
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.owner != 0 {
+            if OUTPUT.check().is_some() {
+                sys::close(OUTPUT.fd.swap(NONE, Relaxed));
+            }
+            self.image.held.leave(self.owner);
         }
-        self.fd.store(fd, Relaxed);
-        Some(status)
     }
 }
 
@@ -189,17 +281,12 @@ fn open_descriptor(fd: i32) -> Option<(i32, Kind)> {
         return None; // a pipe that the program reads would never end for it
     }
     let status = sys::fstat(fd).ok()?;
-    let own = || {
-        sys::duplicate(fd, high_number())
-            .or_else(|_| sys::duplicate(fd, 3))
-            .ok()
-    };
     if status.is(libc::S_IFREG) {
         // Opened anew it would have a position of its own, and each stream would overwrite the other.
-        return Some((own()?, Kind::Shared));
+        return Some((own(fd).ok()?, Kind::Shared));
     }
     if status.is(libc::S_IFSOCK) {
-        return Some((own()?, Kind::Socket));
+        return Some((own(fd).ok()?, Kind::Socket));
     }
     let kind = if status.is(libc::S_IFIFO) {
         Kind::Pipe
@@ -212,7 +299,13 @@ fn open_descriptor(fd: i32) -> Option<(i32, Kind)> {
     let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let mut name = [0; 32];
     let reopened = sys::open(path::of_descriptor(fd, &mut name), flags, 0);
-    Some((reopened.map(to_high_number).ok().or_else(own)?, kind))
+    let fd = reopened.map(to_high_number).or_else(|_| own(fd)).ok()?;
+    Some((fd, kind))
+}
+
+/// A duplicate for us alone.
+fn own(fd: i32) -> Result<i32, Errno> {
+    sys::duplicate(fd, high_number()).or_else(|_| sys::duplicate(fd, 3))
 }
 
 /// Opens the file at `path`, if it is one that a trace may go to.
@@ -311,11 +404,8 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
     }
     // Before the size: another thread may append lanes in between, and the file is no shorter for it.
     let floor = image.file_floor.load(); // stored by `map_in_file`, which has written them
-    let Some(status) = OUTPUT.check().or_else(|| OUTPUT.recover(image)) else {
-        image.give_up();
-        return None;
-    };
-    if kind == Kind::File && status.size < floor {
+    let held = OUTPUT.hold(image)?;
+    if kind == Kind::File && held.size < floor {
         image.file_shrank();
         return None;
     }

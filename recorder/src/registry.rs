@@ -252,11 +252,16 @@ impl Shape {
 fn map_in_file(image: &Image, place: &Place, shape: Shape) -> Option<usize> {
     let mut name = [0; 32];
     let flags = libc::O_RDWR | libc::O_APPEND | libc::O_CLOEXEC;
-    OUTPUT.check()?;
+    let held = OUTPUT.hold(image)?;
     // An open file description of our own: its position is where our write ended, whoever else appends.
-    let fd = sys::open(path::of_descriptor(OUTPUT.fd(), &mut name), flags, 0).ok()?;
-    let table = append_and_map(image, fd, shape);
-    sys::close(fd);
+    let table = if held.is_ours_alone() {
+        append_and_map(image, OUTPUT.fd(), shape)
+    } else {
+        let fd = sys::open(path::of_descriptor(OUTPUT.fd(), &mut name), flags, 0).ok()?;
+        let table = append_and_map(image, fd, shape);
+        sys::close(fd);
+        table
+    };
     let (table, floor) = table?;
     place.address.store(table, Relaxed);
     place.length.store(shape.bytes(), Relaxed);

@@ -252,7 +252,7 @@ impl Asked<'_> {
                 let offset = offset.checked_sub(ARGUMENTS)?;
                 let argument = match *self.call.arguments.get((offset / 8) as usize)? {
                     ANY => return None,
-                    OUT => OUTPUT.fd(),
+                    OUT => OUTPUT.known_fd()?,
                     argument => argument,
                 };
                 Some(if offset % 8 == LOW {

@@ -4,7 +4,7 @@ use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::event::Event;
 use crate::image::Image;
 use crate::lane::{self, Lane};
-use crate::output::OUTPUT;
+use crate::output::{Kind, OUTPUT};
 use crate::sync::{AtomicU32, Relaxed};
 use crate::text::Text;
 use crate::{arch, auxiliary, clock, early, log, next, registry, sequence, sys};
@@ -72,7 +72,8 @@ fn continue_output(image: &Image, config: &Config, room: &mut [u8]) -> bool {
         }
         return OUTPUT.open(config, room);
     }
-    OUTPUT.check().is_some() || OUTPUT.recover(image).is_some()
+    let _ = OUTPUT.hold(image); // given up where it is gone
+    OUTPUT.kind() != Kind::Closed
 }
 
 /// Declares the process, its modules and this thread.

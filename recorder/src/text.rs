@@ -91,6 +91,27 @@ impl<'b> Text<'b> {
     }
 }
 
+/// What comes before the first `at`, and what comes after it: all of it and nothing where there is none.
+pub(crate) fn cut(bytes: &[u8], at: u8) -> (&[u8], &[u8]) {
+    let end = bytes.iter().take_while(|byte| **byte != at).count();
+    let after = bytes.get(end.wrapping_add(1)..);
+    (
+        bytes.get(..end).unwrap_or_default(),
+        after.unwrap_or_default(),
+    )
+}
+
+/// The number with these digits; `None` where there are none, or others as well, or too many.
+pub(crate) fn number(digits: &[u8], radix: u32) -> Option<u64> {
+    let mut value = None;
+    for digit in digits {
+        let digit = char::from(*digit).to_digit(radix)?;
+        let shifted = value.unwrap_or(0u64).checked_mul(u64::from(radix))?;
+        value = Some(shifted.checked_add(u64::from(digit))?);
+    }
+    value
+}
+
 fn digit_of(value: u64) -> u8 {
     #[expect(clippy::cast_possible_truncation, reason = "callers pass 0 to 15")]
     let value = value as u8;
@@ -103,7 +124,24 @@ fn digit_of(value: u64) -> u8 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Text;
+    use super::{Text, cut, number};
+
+    #[test]
+    fn what_is_cut_is_there_once() {
+        assert_eq!(cut(b"a=b=c", b'='), (&b"a"[..], &b"b=c"[..]));
+        assert_eq!(cut(b"=", b'='), (&b""[..], &b""[..]));
+        assert_eq!(cut(b"ab", b'='), (&b"ab"[..], &b""[..]));
+    }
+
+    #[test]
+    fn only_digits_are_a_number() {
+        assert_eq!(number(b"ff", 16), Some(255));
+        assert_eq!(number(b"00", 10), Some(0));
+        assert_eq!(number(b"18446744073709551615", 10), Some(u64::MAX));
+        for text in [&b""[..], b"-1", b"1a", b"18446744073709551616"] {
+            assert_eq!(number(text, 10), None);
+        }
+    }
 
     #[test]
     fn numbers_and_entries_read_as_they_should() {

@@ -2,7 +2,7 @@
 
 use super::{program, traced};
 use heapwire_tests::build::recorder;
-use heapwire_tests::run::{Run, list, number, report};
+use heapwire_tests::run::{Run, list, number, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
@@ -148,4 +148,59 @@ fn a_daemon_keeps_its_files_clean_and_is_recorded() {
     // The process in between makes no call.
     assert_eq!(found, [[60001], [60002]], "first process, daemon");
     assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
+}
+
+/// What `few_descriptors.c` says that it can have, run in a shell line that is one of these with its name for `$P`.
+fn counted(folder: &Path, line: &str) -> String {
+    let line = line.replace("$P", "./few_descriptors");
+    let mut command = without_recorder(Command::new("bash"));
+    let run = Run::of(command.args(["-c", &line]).current_dir(folder));
+    assert_eq!((run.status, run.stderr.as_str()), (0, ""), "{line}");
+    run.stdout
+}
+
+/// A program that may have few descriptors can have all of them, however it came to the limit; what is lost meanwhile is told.
+#[test]
+fn a_program_with_few_descriptors_can_have_all_of_them() {
+    const PAIRS: u64 = 5000;
+    const LANE: u64 = 2048;
+    let scratch = Scratch::new("few");
+    let folder = scratch.path();
+    program(&scratch, "few_descriptors");
+    let library = recorder(&scratch);
+    let lines = [
+        "ulimit -n 4; $P",
+        "ulimit -n 5; $P",
+        "ulimit -n 8; $P",
+        "$P exec 4",
+        "$P exec 20",
+        "$P after 6",
+        "$P fork 6",
+        "$P closed 4",
+        "$P closed 20",
+    ];
+    for line in lines {
+        let alone = counted(folder, line);
+        for (out, redirection) in [("t.hwt", ""), ("t-%p.hwt", ""), ("fd:2", " 2>>t.hwt")] {
+            let name = format!("LD_PRELOAD={} HEAPWIRE_OUT={out} $P", library.display());
+            let traced = line.replace("$P", &name) + redirection;
+            assert_eq!(counted(folder, &traced), alone, "{traced}");
+            let (mut lost, mut kept) = (0, 0);
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension() == Some("hwt".as_ref()) {
+                    let report = report(&path);
+                    lost += number(&report["trace"]["lost_records"]);
+                    let processes = list(&report["processes"]).iter();
+                    kept += processes
+                        .map(|process| number(&process["totals"]["releases"]))
+                        .sum::<u64>();
+                    fs::remove_file(&path).unwrap();
+                }
+            }
+            // Only while the program has all of them nothing is written.
+            assert!(kept >= 2 * PAIRS - LANE / 2, "{traced}: {kept} kept");
+            assert!(lost <= 2 * PAIRS + LANE, "{traced}: {lost} lost");
+        }
+    }
 }

@@ -25,8 +25,11 @@ pub(crate) struct Errno(usize);
 impl Errno {
     pub(crate) const FAULT: Self = Self(libc::EFAULT.cast_unsigned() as usize);
     pub(crate) const AGAIN: Self = Self(libc::EAGAIN.cast_unsigned() as usize);
+    pub(crate) const BADF: Self = Self(libc::EBADF.cast_unsigned() as usize);
     pub(crate) const INVAL: Self = Self(libc::EINVAL.cast_unsigned() as usize);
     pub(crate) const INTR: Self = Self(libc::EINTR.cast_unsigned() as usize);
+    pub(crate) const MFILE: Self = Self(libc::EMFILE.cast_unsigned() as usize);
+    pub(crate) const NFILE: Self = Self(libc::ENFILE.cast_unsigned() as usize);
     pub(crate) const NOSYS: Self = Self(libc::ENOSYS.cast_unsigned() as usize);
     pub(crate) const NXIO: Self = Self(libc::ENXIO.cast_unsigned() as usize);
     pub(crate) const PIPE: Self = Self(libc::EPIPE.cast_unsigned() as usize);
