@@ -31,7 +31,7 @@ mod trace;
 
 pub use bundle::{BundleError, Bundled, bundle};
 pub use dump::DumpError;
-pub use findings::{By, Selection, Until, difference};
+pub use findings::{By, Per, Selection, Until, difference};
 pub use progress::{Progress, progress};
 pub use receive::{Received, Receiver};
 pub use repair::{Repair, RepairError, Repaired};

@@ -310,6 +310,19 @@ fn a_difference_is_of_the_live_blocks_that_fit() {
     assert_eq!(sums(&["--size", "2000"]), (0, 2000, 1));
     assert_eq!(sums(&["--from", "1s", "--to", "2s"]), (0, 2000, 1));
     assert_eq!(sums(&["--to", "1s", "--module", "/bin/p"]), (8, 100, 2));
+    let per = |options: &[&str]| {
+        let options = [&["--format", "json", "--per", "allocations"], options].concat();
+        let found: Value = serde_json::from_str(&compared(&options)).unwrap();
+        assert_eq!(found["per"], "million allocations");
+        number(&found["new"]["live_bytes"])
+    };
+    assert_eq!(
+        per(&["--size", "2000"]),
+        500_000_000,
+        "of four allocations in all"
+    );
+    let text = compared(&["--size", "2000", "--per", "seconds"]);
+    assert!(prose(&text).contains("CHANGE per second"), "{text}");
     let text = compared(&["--size", "2000"]);
     assert!(!text.contains("temporary"), "{text}");
     assert!(prose(&text).contains("live at end 0 B → 2.0 KiB"), "{text}");

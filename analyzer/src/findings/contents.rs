@@ -114,6 +114,8 @@ fn process(image: &Image) -> ProcessContents {
         pid: image.pid,
         command: command.filter(|arguments| !arguments.is_empty()),
         end: End::of(image).name(),
+        exit_status: End::status(image),
+        signal: End::of(image).signal(),
         calls: image.outcome.counts.calls(),
     }
 }

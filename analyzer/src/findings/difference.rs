@@ -6,12 +6,26 @@ use crate::report::{
 };
 use std::collections::BTreeMap;
 
+/// What sums of traces of different length are divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// A million allocations.
+    Allocations,
+    /// A second.
+    Second,
+}
+
 /// Compares two reports that list every site; most growth of live bytes first.
 ///
 /// Modules and functions are what all blocks of a site have in common. Where more is asked for, the reports must have been made with
 /// the same selection, and only live blocks are compared.
 #[must_use]
-pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Difference {
+pub fn difference(
+    old: &Report,
+    new: &Report,
+    selection: &Selection,
+    per: Option<Per>,
+) -> Difference {
     let of_sites = Selection {
         modules: selection.modules.clone(),
         functions: selection.functions.clone(),
@@ -26,28 +40,34 @@ pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Differen
         }
     };
     let changes = changes(&sides(old), &sides(new));
+    let is_whole = *selection == Selection::default();
     let sums = |report: &Report, side: fn(&SiteChange) -> SiteSums| {
-        if *selection == Selection::default() {
-            sums(report)
-        } else {
-            let sides = changes.iter().map(side);
-            sides.fold(SiteSums::default(), SiteSums::plus)
-        }
+        let sides = || changes.iter().map(side);
+        let all = match is_whole {
+            true => sums(report),
+            false => sides().fold(SiteSums::default(), SiteSums::plus),
+        };
+        scaled(all, report, per)
     };
     let (old_sums, new_sums) = (
         sums(old, |change| change.old),
         sums(new, |change| change.new),
     );
-    let mut sites: Vec<_> = changes
-        .into_iter()
-        .filter(|change| change.old != change.new)
-        .collect();
+    let scaled = changes.into_iter().map(|change| SiteChange {
+        old: scaled(change.old, old, per),
+        new: scaled(change.new, new, per),
+        ..change
+    });
+    let mut sites: Vec<_> = scaled.filter(|change| change.old != change.new).collect();
     sites.sort_by_key(|change| {
-        let growth = i128::from(change.new.live_bytes) - i128::from(change.old.live_bytes);
-        (-growth, u64::MAX - change.new.peak_bytes)
+        let growth =
+            |of: fn(&SiteSums) -> u64| i128::from(of(&change.new)) - i128::from(of(&change.old));
+        let (live, calls) = (growth(|it| it.live_bytes), growth(|it| it.allocations));
+        (-live, -calls, u64::MAX - change.new.peak_bytes)
     });
     Difference {
         filter: selection.words(),
+        per: per.map(Per::word),
         old: old_sums,
         new: new_sums,
         old_duration_ns: old.trace.duration_ns,
@@ -55,6 +75,37 @@ pub fn difference(old: &Report, new: &Report, selection: &Selection) -> Differen
         errors: errors(old, new, selection),
         live_only,
         sites,
+    }
+}
+
+impl Per {
+    /// What it is called in a report.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Allocations => "million allocations",
+            Self::Second => "second",
+        }
+    }
+}
+
+/// Sums of a report as they are for as much of the program's work as is asked for. A peak does not grow with it.
+fn scaled(sums: SiteSums, report: &Report, per: Option<Per>) -> SiteSums {
+    let (unit, whole) = match per {
+        None => return sums,
+        Some(Per::Allocations) => (1_000_000, report.totals.allocations),
+        Some(Per::Second) => (1_000_000_000, report.trace.duration_ns),
+    };
+    let whole = u128::from(whole.max(1));
+    let scale = |value: u64| {
+        let scaled = (u128::from(value) * unit + whole / 2) / whole;
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
+    SiteSums {
+        live_bytes: scale(sums.live_bytes),
+        live_blocks: scale(sums.live_blocks),
+        peak_bytes: sums.peak_bytes,
+        allocations: scale(sums.allocations),
+        temporary: scale(sums.temporary),
     }
 }
 
@@ -127,36 +178,69 @@ fn live(report: &Report) -> Vec<Side> {
     sides.collect()
 }
 
-/// Sums of both sides for each site. Sites of one line are the same; of what is left those of one function, in the order of
-/// their lines, since lines move when a file is edited.
+/// Sums of both sides for each site. Sites of one line are the same; of what is left those of one function in a file of one
+/// name, since lines move when a file is edited; and then those of one function, where either side knows one file of it, since
+/// files get other names.
 fn changes(old: &[Side], new: &[Side]) -> Vec<SiteChange> {
-    let mut old = by_line(old);
-    let mut changes = Vec::new();
-    let mut moved: BTreeMap<String, [Vec<Side>; 2]> = BTreeMap::new();
-    for (line, new) in by_line(new) {
-        match old.remove(&line) {
-            Some(old) => changes.push(change(Some(old), Some(new))),
-            None => moved.entry(name(&new.stack, loose)).or_default()[1].push(new),
+    let mut pairs = Pairs {
+        left: [by_line(old), by_line(new)],
+        changes: Vec::new(),
+    };
+    pairs.find(exact, |_| true);
+    pairs.find(loose, |_| true);
+    pairs.find(placeless, |sides| sides.iter().all(|it| is_of_one_file(it)));
+    let [old, new] = pairs.left;
+    let gone = old.into_iter().map(|side| change(Some(side), None));
+    let came = new.into_iter().map(|side| change(None, Some(side)));
+    pairs.changes.into_iter().chain(gone).chain(came).collect()
+}
+
+/// Sites that are in both reports, and what is left of either.
+struct Pairs {
+    left: [Vec<Side>; 2],
+    changes: Vec<SiteChange>,
+}
+
+impl Pairs {
+    /// Pairs what is left and has one name by `of`, in the order of lines, where that is clear.
+    fn find(&mut self, of: fn(&Frame) -> String, is_clear: fn(&[Vec<Side>; 2]) -> bool) {
+        let mut named: BTreeMap<String, [Vec<Side>; 2]> = BTreeMap::new();
+        for (which, sides) in std::mem::take(&mut self.left).into_iter().enumerate() {
+            for side in sides {
+                named.entry(name(&side.stack, of)).or_default()[which].push(side);
+            }
+        }
+        for mut sides in named.into_values() {
+            if is_clear(&sides) {
+                sides.iter_mut().for_each(|it| in_order_of_lines(it));
+                let [old, new] = &mut sides;
+                let pairs = old.len().min(new.len());
+                let both = old.drain(..pairs).zip(new.drain(..pairs));
+                let changes = both.map(|(old, new)| change(Some(old), Some(new)));
+                self.changes.extend(changes);
+            }
+            for (left, sides) in self.left.iter_mut().zip(&mut sides) {
+                left.append(sides);
+            }
         }
     }
-    for old in old.into_values() {
-        moved.entry(name(&old.stack, loose)).or_default()[0].push(old);
-    }
-    for [old, new] in moved.into_values() {
-        let pairs = old.len().max(new.len());
-        let in_order = |mut sides: Vec<Side>| {
-            sides.sort_by_key(|side| {
-                side.stack
-                    .iter()
-                    .map(|frame| frame.line)
-                    .collect::<Vec<_>>()
-            });
-            sides.into_iter().map(Some).chain(std::iter::repeat(None))
-        };
-        let both = in_order(old).zip(in_order(new)).take(pairs);
-        changes.extend(both.map(|(old, new)| change(old, new)));
-    }
-    changes
+}
+
+fn in_order_of_lines(sides: &mut [Side]) {
+    sides.sort_by_key(|side| {
+        let lines = side.stack.iter().map(|frame| frame.line);
+        lines.collect::<Vec<_>>()
+    });
+}
+
+/// Whether the innermost frames of all are in one file, or in one module where no file is known.
+fn is_of_one_file(sides: &[Side]) -> bool {
+    let mut places = sides.iter().filter_map(|side| {
+        let frame = side.stack.first()?;
+        Some(frame.file.as_ref().or(frame.module.as_ref()))
+    });
+    let first = places.next();
+    places.all(|place| Some(place) == first)
 }
 
 /// A site in one of the reports.
@@ -178,7 +262,7 @@ fn change(old: Option<Side>, new: Option<Side>) -> SiteChange {
 }
 
 /// Sums by what the sites' lines are called.
-fn by_line(sites: &[Side]) -> BTreeMap<String, Side> {
+fn by_line(sites: &[Side]) -> Vec<Side> {
     let mut by_line: BTreeMap<String, Side> = BTreeMap::new();
     for site in sites {
         let side = by_line
@@ -189,7 +273,7 @@ fn by_line(sites: &[Side]) -> BTreeMap<String, Side> {
             });
         side.sums = side.sums.plus(site.sums);
     }
-    by_line
+    by_line.into_values().collect()
 }
 
 /// What a stack is called, frame by frame.
@@ -220,9 +304,14 @@ fn loose(frame: &Frame) -> String {
     }
 }
 
+/// A frame as it is called wherever its function stands.
+fn placeless(frame: &Frame) -> String {
+    frame.function.clone().unwrap_or_else(|| loose(frame))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Side, changes, difference};
+    use super::{Per, Side, changes, difference};
     use crate::report::{FaultKind, Frame, Report, SiteSums};
     use crate::tests::made::Made;
     use crate::{Options, Selection, analyze_trace};
@@ -301,6 +390,76 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_got_another_name_has_the_same_sites() {
+        let old = [
+            site("push", "/v1/list.c", 10, 100),
+            site("init", "/v1/list.c", 20, 7),
+        ];
+        let new = [
+            site("push", "/v2/deque.c", 14, 90),
+            site("init", "/v2/one.c", 20, 5),
+            site("init", "/v2/two.c", 20, 6),
+        ];
+        let mut found: Vec<_> = changes(&old, &new)
+            .iter()
+            .map(|it| (it.old.live_bytes, it.new.live_bytes))
+            .collect();
+        found.sort_unstable();
+        // Which of the two functions was in the old file, nobody knows.
+        assert_eq!(found, [(0, 5), (0, 6), (7, 0), (100, 90)]);
+    }
+
+    #[test]
+    fn what_is_compared_is_for_as_much_work() {
+        let made = |stream, rounds| {
+            let mut made = Made::new(stream);
+            made.malloc(0x1000, 60, 0x10);
+            for address in 0..rounds {
+                made.malloc(0x2000 + 64 * address, 8, 0x20);
+            }
+            report(&made)
+        };
+        let (old, new) = (made(0xA0, 3), made(0xB0, 11));
+        let compared = |selection: &Selection, per| {
+            let found = difference(&old, &new, selection, per);
+            let sides = found
+                .sites
+                .iter()
+                .map(|it| (it.old.live_bytes, it.new.live_bytes));
+            (found.old, found.new, sides.collect::<Vec<_>>())
+        };
+        let (before, after, sites) = compared(&Selection::default(), None);
+        assert_eq!((before.live_bytes, after.live_bytes), (84, 148));
+        assert_eq!(sites, [(24, 88)]);
+        let per = Some(Per::Allocations);
+        let (before, after, sites) = compared(&Selection::default(), per);
+        assert_eq!(
+            (before.allocations, after.allocations),
+            (1_000_000, 1_000_000)
+        );
+        assert_eq!(
+            (before.live_bytes, after.live_bytes),
+            (21_000_000, 12_333_333)
+        );
+        assert_eq!((before.peak_bytes, after.peak_bytes), (84, 148));
+        assert_eq!(sites, [(6_000_000, 7_333_333), (15_000_000, 5_000_000)]);
+        // Of a part, for as much work of all.
+        let part = Selection {
+            sizes: Some((60, 60)),
+            ..Selection::default()
+        };
+        let (mut small_old, mut small_new) = (old.clone(), new.clone());
+        for report in [&mut small_old, &mut small_new] {
+            report.processes[0].leaks.retain(|leak| leak.bytes == 60);
+        }
+        let found = difference(&small_old, &small_new, &part, per);
+        assert_eq!(
+            (found.old.live_bytes, found.new.live_bytes),
+            (15_000_000, 5_000_000)
+        );
+    }
+
+    #[test]
     fn errors_that_came_or_went_are_listed() {
         let mut old = Made::new(0xA0);
         old.malloc(0x1000, 8, 0x10)
@@ -309,7 +468,7 @@ mod tests {
         old.free(0x1001, 0x40);
         let mut new = Made::new(0xB0);
         new.free(0x1001, 0x40).free(0x1001, 0x40).free(0x2001, 0x50);
-        let found = difference(&report(&old), &report(&new), &Selection::default());
+        let found = difference(&report(&old), &report(&new), &Selection::default(), None);
         let errors: Vec<_> = found
             .errors
             .iter()
@@ -318,7 +477,7 @@ mod tests {
         let (double, invalid) = (FaultKind::DoubleFree, FaultKind::InvalidFree);
         assert_eq!(errors[2], (double, 1, 0));
         assert_eq!(errors[..2], [(invalid, 1, 2), (invalid, 0, 1)]);
-        let same = difference(&report(&old), &report(&old), &Selection::default());
+        let same = difference(&report(&old), &report(&old), &Selection::default(), None);
         assert!(same.errors.is_empty());
     }
 
@@ -333,7 +492,7 @@ mod tests {
             .malloc(0x2000, 50, 0x20)
             .malloc(0x3000, 5, 0x30)
             .free(0x3000, 0x40);
-        let found = difference(&report(&old), &report(&new), &Selection::default());
+        let found = difference(&report(&old), &report(&new), &Selection::default(), None);
         let growth: Vec<_> = found
             .sites
             .iter()
@@ -343,9 +502,9 @@ mod tests {
         assert_eq!((found.old.live_bytes, found.new.live_bytes), (35, 60));
         assert_eq!(found.new.allocations, 3);
         new.realloc(0x2000, Some(0x8000), 60, 0x50);
-        let grown = difference(&report(&old), &report(&new), &Selection::default());
+        let grown = difference(&report(&old), &report(&new), &Selection::default(), None);
         assert_eq!(grown.new.allocations, 3, "as a report counts them");
-        let same = difference(&report(&old), &report(&old), &Selection::default());
+        let same = difference(&report(&old), &report(&old), &Selection::default(), None);
         assert!(same.sites.is_empty());
     }
 }

@@ -34,6 +34,20 @@ impl End {
         }
     }
 
+    /// The exit status of an image, where it is known.
+    pub(crate) fn status(image: &Image) -> Option<u64> {
+        let told = image.outcome.ending.end.flatten();
+        told.or_else(|| image.wait_status.and_then(exit_status))
+    }
+
+    /// The signal that ended it.
+    pub(crate) fn signal(self) -> Option<u64> {
+        match self {
+            Self::Signal(signal) => Some(signal),
+            _ => None,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Normal => "normal",
@@ -51,6 +65,6 @@ fn signal(wait_status: u64) -> Option<u64> {
 }
 
 /// The exit status in a wait status that a process ended by itself has.
-pub(crate) fn exit_status(wait_status: u64) -> Option<u64> {
+fn exit_status(wait_status: u64) -> Option<u64> {
     (wait_status & 0x7F == 0).then_some(wait_status >> 8 & 0xFF)
 }

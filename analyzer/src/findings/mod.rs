@@ -16,7 +16,7 @@ mod summary;
 mod usage;
 mod warnings;
 
-pub use difference::difference;
+pub use difference::{Per, difference};
 pub use focus::By;
 pub use selection::{Selection, Until};
 

@@ -2,7 +2,7 @@
 
 use super::bypass::Bypass;
 use super::clock::{Clock, thread};
-use super::end::{End, exit_status};
+use super::end::End;
 use super::focus::Focus;
 use super::mismatch::{self, Verdict};
 use super::usage;
@@ -46,16 +46,9 @@ impl Teller<'_> {
                 .and_then(|it| it.exe.clone())
                 .or_else(|| Some(self.program?.to_string_lossy().into_owned())),
             end: end.name(),
-            signal: match end {
-                End::Signal(signal) => Some(signal),
-                _ => None,
-            },
+            signal: end.signal(),
             is_session: image.session.is_some(),
-            exit_status: outcome
-                .ending
-                .end
-                .flatten()
-                .or_else(|| image.wait_status.and_then(exit_status)),
+            exit_status: End::status(image),
             machine: declaration.and_then(ProcessDeclaration::machine_name),
             threads: match self.clock {
                 Clock::Time(..) => outcome.threads.len() as u64,

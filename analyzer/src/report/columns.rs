@@ -53,6 +53,20 @@ pub(crate) fn right(text: &str, width: usize) -> String {
     format!("{}{text}", blank(width, text))
 }
 
+/// Rows of cells below each other, two columns apart; a column without text takes no room.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| columns(&row[column]));
+        cells.max().unwrap_or(0)
+    });
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).filter(|(_, width)| *width > 0);
+        let cells = cells.map(|(cell, width)| left(cell, width));
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    rows.iter().map(line).collect()
+}
+
 fn blank(width: usize, text: &str) -> String {
     " ".repeat(width.saturating_sub(columns(text)))
 }
@@ -123,7 +137,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{columns, cut_end, cut_middle, cut_start, escape, left, right, wrap};
+    use super::{aligned, columns, cut_end, cut_middle, cut_start, escape, left, right, wrap};
 
     #[test]
     fn nothing_that_drives_a_terminal_gets_through() {
@@ -158,6 +172,13 @@ mod tests {
         assert_eq!(cut_middle("alloc::vec::Vec::push", 10), "all…::push");
         assert_eq!(cut_start("/src/hash.c:638", 11), "…hash.c:638");
         assert_eq!(cut_end("abc", 3), "abc");
+    }
+
+    #[test]
+    fn cells_stand_below_each_other() {
+        let rows = [["a", "", "大"], ["bcd", "", "e"]].map(|row| row.map(str::to_owned));
+        assert_eq!(aligned(&rows), ["a    大", "bcd  e "]);
+        assert!(aligned::<2>(&[]).is_empty());
     }
 
     #[test]

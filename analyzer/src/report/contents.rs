@@ -42,6 +42,10 @@ pub struct ProcessContents {
     pub command: Option<Vec<String>>,
     /// As in [`Process`](super::Process).
     pub end: &'static str,
+    /// Its exit status, where it is known.
+    pub exit_status: Option<u64>,
+    /// The signal that ended it.
+    pub signal: Option<u64>,
     /// Recorded calls.
     pub calls: u64,
 }

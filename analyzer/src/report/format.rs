@@ -105,6 +105,37 @@ pub fn duration(ns: u64) -> String {
     format!("{} d {:02} h", hours / 24, hours % 24)
 }
 
+/// Nanoseconds since 1970 as a date: `2026-11-30 13:53:52 UTC`.
+#[must_use]
+pub fn date(unix_ns: u64) -> String {
+    const DAY: u64 = 24 * HOUR;
+    let (mut year, mut days) = (1970, unix_ns / DAY);
+    while days >= days_of(year) {
+        days -= days_of(year);
+        year += 1;
+    }
+    let february = days_of(year) - 337;
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while let Some(length) = lengths.get(month).filter(|length| days >= **length) {
+        days -= length;
+        month += 1;
+    }
+    let of_day = unix_ns % DAY;
+    let (hours, minutes) = (of_day / HOUR, of_day % HOUR / MINUTE);
+    let seconds = of_day % MINUTE / SECOND;
+    format!(
+        "{year:04}-{:02}-{:02} {hours:02}:{minutes:02}:{seconds:02} UTC",
+        month + 1,
+        days + 1
+    )
+}
+
+fn days_of(year: u64) -> u64 {
+    let is_longer = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    365 + u64::from(is_longer)
+}
+
 /// A moment of a recording that lasted `whole`: `00:07:21`, below a minute `4.812 s`, below a second `0.8 ms`.
 #[must_use]
 pub fn moment(ns: u64, whole: u64) -> String {
@@ -131,7 +162,7 @@ pub fn exact_moment(ns: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        HOUR, MINUTE, SECOND, bytes, count, counted, duration, exact_moment, moment, percent,
+        HOUR, MINUTE, SECOND, bytes, count, counted, date, duration, exact_moment, moment, percent,
     };
 
     #[test]
@@ -190,6 +221,22 @@ mod tests {
         ] {
             assert_eq!(duration(ns), text);
         }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_767_225_599, "2025-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(date(seconds * SECOND), text);
+        }
+        assert_eq!(date(u64::MAX), "2554-07-21 23:34:33 UTC");
     }
 
     #[test]

@@ -422,6 +422,9 @@ pub struct Difference {
     /// What sites must be like to be compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filter: Vec<String>,
+    /// What all sums but peaks are divided by: `million allocations` or `second`, of all of each trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per: Option<&'static str>,
     /// Sums of the old one.
     pub old: SiteSums,
     /// Sums of the new one.

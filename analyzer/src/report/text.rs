@@ -20,7 +20,7 @@ mod usage;
 
 pub use blocks::render_blocks;
 pub use contents::{render_contents, render_wholeness};
-pub use difference::{Normal, render_difference};
+pub use difference::render_difference;
 pub use history::render_history;
 pub use modules::render_modules;
 pub use summary::{Ended, render_summary};

@@ -1,10 +1,10 @@
 //! The verbs about single blocks, about time, and about two traces.
 
 use super::reading::{self, Stopped, Terminal};
-use crate::cli::{At, Blocks, Diff, Format, Per, Timeline};
-use heapwire::report::text::{Normal, render_blocks, render_difference, render_history};
+use crate::cli::{self, At, Blocks, Diff, Format, Timeline};
+use heapwire::report::text::{render_blocks, render_difference, render_history};
 use heapwire::report::{Process, json};
-use heapwire::{Options, Selection, Until};
+use heapwire::{Options, Per, Selection, Until};
 use std::io::Write;
 
 /// `heapwire blocks`: gives the exit status.
@@ -109,16 +109,14 @@ pub(crate) fn diff(
     let report =
         |path: &std::path::PathBuf| heapwire::analyze(std::slice::from_ref(path), &options);
     let (old, new) = (report(&asked.old)?, report(&asked.new)?);
-    let difference = heapwire::difference(&old, &new, &selection);
-    let normal = asked.per.map(|per| match per {
-        Per::Allocations => Normal::Allocations,
-        Per::Seconds => Normal::Seconds,
+    let per = asked.per.map(|per| match per {
+        cli::Per::Allocations => Per::Allocations,
+        cli::Per::Seconds => Per::Second,
     });
+    let difference = heapwire::difference(&old, &new, &selection, per);
     let text = match asked.reporting.format {
         Format::Json => json::render(&difference),
-        Format::Text => {
-            render_difference(&difference, normal, &terminal.options_for(&asked.reporting))
-        }
+        Format::Text => render_difference(&difference, &terminal.options_for(&asked.reporting)),
     };
     out.write_all(text.as_bytes())?;
     out.flush()?;

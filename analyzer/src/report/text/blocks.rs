@@ -3,7 +3,7 @@
 use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::{Call, Names, rows};
-use crate::report::columns::{escape, right};
+use crate::report::columns::{aligned, escape, right};
 use crate::report::format::{bytes, count, counted, exact_moment};
 use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
 
@@ -50,8 +50,7 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str) {
     let (shown, rest) = page.cut(blocks);
     let names = Names::new(page, None);
     let calls: Vec<Call> = shown.iter().map(|block| names.call(&block.stack)).collect();
-    let heads: Vec<String> = shown.iter().map(|block| head(page, block)).collect();
-    rows(page, &heads, &calls);
+    rows(page, &heads(page, shown), &calls);
     if !rest.is_empty() {
         page.remark(&format!(
             "… {} more (--top {})",
@@ -61,14 +60,24 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str) {
     }
 }
 
-fn head(page: &Page<'_>, block: &Block) -> String {
-    let mut parts = vec![
-        format!("  {}", escape(&block.address)),
-        right(&bytes(block.size), 9),
-        page.exact_moment(block.time_ns, block.time_is_lower_bound),
-    ];
-    parts.extend(block.thread.map(|thread| format!("thread {thread}")));
-    parts.extend(block.inherited.then(|| "inherited".to_owned()));
-    parts.retain(|part| !part.is_empty());
-    parts.join("  ")
+fn heads(page: &Page<'_>, blocks: &[Block]) -> Vec<String> {
+    let moments = blocks
+        .iter()
+        .map(|block| (block.time_ns, block.time_is_lower_bound));
+    let moments = page.exact_moments(&moments.collect::<Vec<_>>());
+    let heads = blocks.iter().zip(moments);
+    let heads: Vec<_> = heads
+        .map(|(block, moment)| {
+            let thread = block.thread.map(|thread| format!("thread {thread}"));
+            let inherited = if block.inherited { "inherited" } else { "" };
+            [
+                escape(&block.address).into_owned(),
+                right(&bytes(block.size), 9),
+                moment,
+                thread.unwrap_or_default(),
+                inherited.to_owned(),
+            ]
+        })
+        .collect();
+    aligned(&heads)
 }

@@ -3,8 +3,8 @@
 use super::TextOptions;
 use super::page::{Ink, Page};
 use crate::report::columns::{columns, cut_end, cut_middle, cut_start, escape, left, right};
-use crate::report::format::{bytes, count, counted, duration};
-use crate::report::{Contents, Defect, State, Tally, Wholeness};
+use crate::report::format::{bytes, count, counted, date, duration};
+use crate::report::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
 
 /// Key figures, then processes, frames, records and modules.
 #[must_use]
@@ -39,8 +39,8 @@ fn figures(page: &mut Page<'_>, contents: &Contents) {
     page.item(&size);
     if let Some(start) = contents.start_unix_ns {
         page.item(&format!(
-            "begins {} s after 1970, lasts {}",
-            start / 1_000_000_000,
+            "begins {}, lasts {}",
+            date(start),
             duration(contents.duration_ns)
         ));
     }
@@ -55,7 +55,11 @@ fn processes(page: &mut Page<'_>, contents: &Contents) {
         let pid = process
             .pid
             .map_or_else(|| "pid unknown".to_owned(), |pid| format!("pid {pid}"));
-        let result = format!("{}, end {}", counted(process.calls, "call"), process.end);
+        let result = format!(
+            "{}, {}",
+            counted(process.calls, "call"),
+            end(contents, process)
+        );
         let room = page.width().saturating_sub(columns(&result) + 18);
         let command = process.command.as_ref().map(|words| words.join(" "));
         let command = escape(command.as_deref().unwrap_or("unknown program")).into_owned();
@@ -63,6 +67,11 @@ fn processes(page: &mut Page<'_>, contents: &Contents) {
         page.line(&format!("  {}{command}  {result}", left(&pid, 14)));
     }
     more(page, rest.len(), contents.processes.len());
+}
+
+fn end(contents: &Contents, process: &ProcessContents) -> String {
+    let end = (process.end, process.exit_status, process.signal);
+    super::header::ended(end, contents.kind == "mtrace")
 }
 
 fn tallies(page: &mut Page<'_>, name: &str, tallies: &[Tally]) {

@@ -70,7 +70,7 @@ fn error(page: &mut Page<'_>, process: &Process, fault: &Fault, times: u64) {
     } else {
         (Ink::Warning, "POSSIBLE ERROR")
     };
-    page.heading(ink, name, &title(fault, times));
+    page.long_heading(ink, name, &title(fault, times));
     if let Some(inside) = fault.inside {
         let of = bytes(inside.size);
         page.item(&format!(
@@ -132,34 +132,39 @@ fn title(fault: &Fault, times: u64) -> String {
 
 fn taken<'f>(page: &Page<'_>, fault: &'f Fault) -> Vec<Step<'f>> {
     let again = fault.kind == FaultKind::DoubleFree;
-    let step = |what, moment: &'f Moment| Step {
-        what,
-        when: page.exact_moment(moment.time_ns, moment.time_is_lower_bound),
-        thread: thread(moment.thread),
-        stack: &moment.stack,
-    };
+    let (first, allocation) = (&fault.first_release, &fault.allocation);
+    let others = [("first freed", first), ("allocated", allocation)];
+    let others = others
+        .into_iter()
+        .filter_map(|(what, moment)| Some((what, moment.as_ref()?)));
+    let others: Vec<(&str, &Moment)> = others.collect();
+    let moments = others
+        .iter()
+        .map(|(_, moment)| (moment.time_ns, moment.time_is_lower_bound));
+    let moments = std::iter::once((fault.time_ns, fault.time_is_lower_bound)).chain(moments);
+    let mut moments = page.exact_moments(&moments.collect::<Vec<_>>()).into_iter();
     let mut steps = vec![Step {
         what: if again { "freed again" } else { "freed" },
-        when: match fault.log_line {
-            Some(line) => format!("log line {}", count(line)),
-            None => page.exact_moment(fault.time_ns, fault.time_is_lower_bound),
-        },
+        when: when(fault.log_line, moments.next()),
         thread: thread(fault.thread),
         stack: &fault.stack,
     }];
-    steps.extend(
-        fault
-            .first_release
-            .as_ref()
-            .map(|moment| step("first freed", moment)),
-    );
-    steps.extend(
-        fault
-            .allocation
-            .as_ref()
-            .map(|moment| step("allocated", moment)),
-    );
+    let others = others.into_iter().zip(moments);
+    steps.extend(others.map(|((what, moment), shown)| Step {
+        what,
+        when: when(moment.log_line, Some(shown)),
+        thread: thread(moment.thread),
+        stack: &moment.stack,
+    }));
     steps
+}
+
+/// The line of a call where a log has it, else its moment.
+fn when(log_line: Option<u64>, moment: Option<String>) -> String {
+    match log_line {
+        Some(line) => format!("log line {}", count(line)),
+        None => moment.unwrap_or_default(),
+    }
 }
 
 fn thread(tid: Option<u64>) -> String {

@@ -326,10 +326,18 @@ pub(super) fn events(totals: &Totals) -> u64 {
 
 /// How the process ended, in two or three words.
 pub(super) fn end(process: &Process) -> String {
-    match (process.end, process.exit_status, process.signal) {
+    ended(
+        (process.end, process.exit_status, process.signal),
+        process.is_session,
+    )
+}
+
+/// What an end comes to, with its exit status and its signal.
+pub(super) fn ended(end: (&str, Option<u64>, Option<u64>), is_session: bool) -> String {
+    match end {
         ("normal", Some(status), _) => format!("exited {status}"),
         // The program may have gone on after it had ended the recording.
-        ("normal", None, _) if process.is_session => "end of the log seen".to_owned(),
+        ("normal", None, _) if is_session => "end of the log seen".to_owned(),
         ("normal", None, _) => "ended normally".to_owned(),
         ("signal", _, Some(signal)) => format!("killed by {}", format::signal(signal)),
         ("signal", _, None) => "killed by a signal".to_owned(),

@@ -3,7 +3,7 @@
 use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::{Names, rows};
-use crate::report::columns::{escape, left, right};
+use crate::report::columns::{aligned, escape, right};
 use crate::report::format::{bytes, counted};
 use crate::report::{History, HistoryEvent};
 
@@ -18,7 +18,7 @@ pub fn render_history(history: &History, options: &TextOptions) -> String {
     };
     page.heading(Ink::Strong, &escape(&history.address), &about);
     let names = Names::new(&page, None);
-    let heads: Vec<String> = history.events.iter().map(|it| head(&page, it)).collect();
+    let heads = heads(&page, &history.events);
     let calls: Vec<_> = history
         .events
         .iter()
@@ -28,14 +28,24 @@ pub fn render_history(history: &History, options: &TextOptions) -> String {
     page.finish()
 }
 
-fn head(page: &Page<'_>, event: &HistoryEvent) -> String {
-    let size = event.size.map_or_else(String::new, bytes);
-    let mut parts = vec![
-        format!("  {}", left(event.event, 17)),
-        escape(&event.address).into_owned(),
-        right(&size, 9),
-        page.exact_moment(Some(event.time_ns), event.time_is_lower_bound),
-    ];
-    parts.extend(event.thread.map(|thread| format!("thread {thread}")));
-    parts.join("  ")
+fn heads(page: &Page<'_>, events: &[HistoryEvent]) -> Vec<String> {
+    let moments = events
+        .iter()
+        .map(|event| (Some(event.time_ns), event.time_is_lower_bound));
+    let moments = page.exact_moments(&moments.collect::<Vec<_>>());
+    let heads = events.iter().zip(moments);
+    let heads: Vec<_> = heads
+        .map(|(event, moment)| {
+            let thread = event.thread.map(|thread| format!("thread {thread}"));
+            let size = event.size.map_or_else(String::new, bytes);
+            [
+                event.event.to_owned(),
+                escape(&event.address).into_owned(),
+                right(&size, 9),
+                moment,
+                thread.unwrap_or_default(),
+            ]
+        })
+        .collect();
+    aligned(&heads)
 }

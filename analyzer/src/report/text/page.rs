@@ -40,6 +40,9 @@ pub(super) struct Page<'o> {
     shows_bounds: Cell<bool>,
 }
 
+/// What stands before a moment that is a lower bound.
+const AT_LEAST: &str = "≥ ";
+
 /// What is said below a report that shows them.
 const BOUNDS: &str =
     "≥ then or later: a busy thread had paused, and had not read the clock again yet";
@@ -89,6 +92,17 @@ impl<'o> Page<'o> {
         let room = self.width().saturating_sub(columns(name) + 2);
         let name = self.inked(ink, name);
         self.line(&format!("{name}  {}", cut_end(about, room)));
+    }
+
+    /// The same, where all of what it is about has to be read.
+    pub(super) fn long_heading(&mut self, ink: Ink, name: &str, about: &str) {
+        let indent = columns(name) + 2;
+        let room = self.width().saturating_sub(indent);
+        let mut lines = wrap(about, room).into_iter();
+        self.heading(ink, name, &lines.next().unwrap_or_default());
+        for line in lines {
+            self.line(&format!("{}{}", " ".repeat(indent), cut_end(&line, room)));
+        }
     }
 
     /// A paragraph below a heading.
@@ -144,13 +158,42 @@ impl<'o> Page<'o> {
         self.bounded(ns, is_lower_bound, format::exact_moment)
     }
 
+    /// Moments of a column, the figures below each other whether they are lower bounds or not.
+    pub(super) fn moments(&self, moments: &[(Option<u64>, bool)]) -> Vec<String> {
+        Self::column(moments, |ns, is_lower_bound| {
+            self.moment(ns, is_lower_bound)
+        })
+    }
+
+    /// The same, as [`exact_moment`](Self::exact_moment) has them.
+    pub(super) fn exact_moments(&self, moments: &[(Option<u64>, bool)]) -> Vec<String> {
+        Self::column(moments, |ns, is_lower_bound| {
+            self.exact_moment(ns, is_lower_bound)
+        })
+    }
+
+    fn column(
+        moments: &[(Option<u64>, bool)],
+        show: impl Fn(Option<u64>, bool) -> String,
+    ) -> Vec<String> {
+        let has_bounds = moments.iter().any(|(_, is_lower_bound)| *is_lower_bound);
+        let shown = moments.iter().map(|(ns, is_lower_bound)| {
+            let moment = show(*ns, *is_lower_bound);
+            match has_bounds && !is_lower_bound && ns.is_some() {
+                true => format!("{}{moment}", " ".repeat(columns(AT_LEAST))),
+                false => moment,
+            }
+        });
+        shown.collect()
+    }
+
     fn bounded(
         &self,
         ns: Option<u64>,
         is_lower_bound: bool,
         format: fn(u64, u64) -> String,
     ) -> String {
-        let sign = if is_lower_bound { "≥ " } else { "" };
+        let sign = if is_lower_bound { AT_LEAST } else { "" };
         ns.map_or_else(String::new, |ns| {
             self.shows_bounds
                 .set(self.shows_bounds.get() || is_lower_bound);

@@ -66,7 +66,8 @@ struct Table<'r> {
     names: Names<'r>,
     wide: bool,
     number: usize,
-    oldest: usize,
+    /// Of each leak when its oldest block was handed out, and their width.
+    oldest: (Vec<String>, usize),
     calls: (usize, usize),
 }
 
@@ -76,8 +77,10 @@ impl<'r> Table<'r> {
         let number = leaks.len().to_string().len();
         let oldest = leaks
             .iter()
-            .map(|leak| columns(&page.moment(leak.oldest_ns, leak.oldest_is_lower_bound)));
-        let oldest = oldest.max().unwrap_or(0).max("oldest".len());
+            .map(|leak| (leak.oldest_ns, leak.oldest_is_lower_bound));
+        let oldest = page.moments(&oldest.collect::<Vec<_>>());
+        let widths = oldest.iter().map(|moment| columns(moment));
+        let width = widths.max().unwrap_or(0).max("oldest".len());
         let wide = page.is_wide();
         let stacks: Vec<Vec<Call>> = leaks.iter().map(|leak| names.calls(&leak.stack)).collect();
         let all: Vec<&Call> = stacks.iter().flatten().collect();
@@ -85,7 +88,7 @@ impl<'r> Table<'r> {
             names,
             wide,
             number,
-            oldest,
+            oldest: (oldest, width),
             calls: (0, 0),
         };
         // Callers stand two columns further to the right.
@@ -97,7 +100,7 @@ impl<'r> Table<'r> {
     /// Columns before the call sites.
     fn indent(&self) -> usize {
         if self.wide {
-            2 + self.number + 2 + 9 + 2 + 7 + 2 + 7 + 2 + self.oldest + 3
+            2 + self.number + 2 + 9 + 2 + 7 + 2 + 7 + 2 + self.oldest.1 + 3
         } else {
             self.number + 1
         }
@@ -106,7 +109,7 @@ impl<'r> Table<'r> {
     fn head(&self, page: &mut Page<'_>) {
         let figures = [right("bytes", 9), right("blocks", 7), right("calls", 7)].join("  ");
         let head = if self.wide {
-            let oldest = left("oldest", self.oldest);
+            let oldest = left("oldest", self.oldest.1);
             format!(
                 "  {}  {figures}  {oldest}   call site",
                 right("#", self.number)
@@ -135,8 +138,8 @@ impl<'r> Table<'r> {
             right(&number.to_string(), self.number),
             figures(leak),
             left(
-                &page.moment(leak.oldest_ns, leak.oldest_is_lower_bound),
-                self.oldest
+                self.oldest.0.get(number - 1).map_or("", |moment| moment),
+                self.oldest.1
             )
         );
         let (function, place) = self.calls;

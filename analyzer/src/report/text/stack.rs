@@ -114,17 +114,14 @@ fn file_name(path: &str) -> &str {
 
 /// Writes a row for each head and the call that it is about, the calls below each other.
 pub(super) fn rows(page: &mut Page<'_>, heads: &[String], calls: &[Call]) {
-    let indent = heads.iter().map(|head| columns(head)).max().unwrap_or(0) + 2;
+    let head = heads.iter().map(|head| columns(head)).max().unwrap_or(0);
     let widths = split(
         &calls.iter().collect::<Vec<_>>(),
-        page.width().saturating_sub(indent),
+        page.width().saturating_sub(2 + head + 2),
     );
-    for (head, call) in heads.iter().zip(calls) {
-        page.line(&format!(
-            "{}{}",
-            left(head, indent),
-            call.in_columns(widths)
-        ));
+    for (text, call) in heads.iter().zip(calls) {
+        let text = left(text, head);
+        page.line(&format!("  {text}  {}", call.in_columns(widths)));
     }
 }
 

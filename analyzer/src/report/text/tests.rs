@@ -456,6 +456,42 @@ fn what_is_lost_at_an_end_that_nobody_saw_is_no_exact_number() {
 }
 
 #[test]
+fn all_of_an_error_is_said_in_narrow_reports_too() {
+    let mut narrow = process();
+    narrow.errors[0].address = "0x7f12a4b6f0a4e8".into();
+    narrow.errors = vec![narrow.errors[0].clone(); 1_234_567];
+    let text = text(vec![narrow], 60);
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("double free of 0x7f12a4b6f0a4e8 (48 B), and 1,234,566 more like it"),
+        "{text}"
+    );
+}
+
+#[test]
+fn moments_stand_below_each_other_whether_they_are_lower_bounds_or_not() {
+    let mut paused = process();
+    paused.leaks[1].oldest_is_lower_bound = true;
+    paused.errors[0].time_is_lower_bound = true;
+    let text = text(vec![paused], 100);
+    let columns = |what: &str| -> Vec<usize> {
+        let lines = text.lines().filter(|line| line.contains(what));
+        let places = lines.map(|line| line.split(what).next().unwrap().chars().count());
+        places.collect()
+    };
+    for what in ["00:00:04", "00:03:11", "≥ 00:00:04"] {
+        let columns = columns(what);
+        assert!(!columns.is_empty(), "{what} in {text}");
+        assert!(
+            columns.iter().all(|it| *it == columns[0]),
+            "{what} in {text}"
+        );
+    }
+    let again = columns("00:04:02.918");
+    assert_eq!(again, columns("00:03:11.204"), "{text}");
+}
+
+#[test]
 fn cut_lists_say_how_to_see_the_rest() {
     let mut many = process();
     many.leaks = (0..42)
