@@ -158,7 +158,8 @@ impl Config {
     }
 
     fn take(&mut self, entry: &[u8]) {
-        let (key, value) = cut(entry, b'=');
+        let mut value = entry;
+        let key = cut(&mut value, b'=');
         // One after the other: a match takes the letters apart, which is ten times as much code.
         let key = key.strip_prefix(PREFIX).unwrap_or_default();
         if key == b"OUT" {

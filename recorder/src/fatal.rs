@@ -5,10 +5,9 @@
 //! flushed, and the signal does what it would have done. The program does not see the handlers: to `sigaction`
 //! and `signal` the disposition is the default.
 
-use crate::event::Event;
 use crate::image::{self, Image};
 use crate::lane;
-use crate::{arch, flush, modules, sys};
+use crate::{arch, flush, sys};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use heapwire_format::Op;
@@ -87,13 +86,8 @@ extern "C" fn caught(signal: i32, information: *const libc::siginfo_t, context: 
         return;
     }
     if let (Some(lane), Some(image)) = (lane::current(), image::current()) {
-        let base = modules::base_of(lane, fault.pc);
         let size = u64::from(signal.cast_unsigned()) | u64::from(fault.code.cast_unsigned()) << 32;
-        let event = Event::of(Op::FAULT, fault.address as u64, size);
-        lane.append(Event {
-            base: 0,
-            ..event.with_pc(fault.pc, base)
-        });
+        lane.append_rare(Op::FAULT, fault.address as u64, size, fault.pc);
         flush::everything(image, lane);
     }
     sys::set_action(signal, &Action::default());

@@ -2,7 +2,6 @@
 //! does them), the functions that allocate for their caller, `dlclose`, `fork`.
 
 use crate::arch::{self, entry_forward, entry_variadic};
-use crate::event::Event;
 use crate::function::{Function, Role};
 use crate::heap::{self, NO_SIZE, Release};
 use crate::helped::{Note, Purpose};
@@ -383,8 +382,7 @@ fn forked(lane: &Lane, result: usize, pc: usize) {
         image::wipe();
     }
     if pid > 0 {
-        let event = Event::of(Op::FORK, u64::from(pid.cast_unsigned()), 0);
-        lane.append(event.with_pc(pc, modules::base_of(lane, pc)));
+        lane.append_rare(Op::FORK, u64::from(pid.cast_unsigned()), 0, pc);
     }
 }
 

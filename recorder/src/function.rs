@@ -201,6 +201,9 @@ macro_rules! each_function {
             AssertFail "__assert_fail", Own;
             Prctl "prctl", Own;
             Syscall "syscall", Own;
+            Mmap "mmap", Own;
+            MmapWide "mmap64", Own;
+            Munmap "munmap", Own;
             Mtrace "mtrace", Own;
             Muntrace "muntrace", Own;
             Getenv "secure_getenv", Own;

@@ -5,7 +5,6 @@
 //! must outlive a fork (settings, output, counter, looked-up functions) lies outside.
 
 use crate::config::{CONFIG, Target};
-use crate::event::Event;
 use crate::lane::{self, Lane};
 use crate::log::{self, Log};
 use crate::output::OUTPUT;
@@ -218,7 +217,7 @@ pub(crate) fn begin_session() -> bool {
         image.set_limits();
     }
     if let Some(lane) = lane::current() {
-        lane.append(Event::of(Op::RESUME, 0, 0)); // the first time it says nothing new
+        lane.append_rare(Op::RESUME, 0, 0, 0); // the first time it says nothing new
         image.modules.fill(lane, false);
     }
     !is_waiting()
@@ -229,7 +228,7 @@ pub(crate) fn end_session(image: &Image, lane: &Lane) -> bool {
     if !CONFIG.get().is_by_call {
         return false;
     }
-    lane.append(Event::of(Op::END, EndReason::Immediate as u64, u64::MAX));
+    lane.append_rare(Op::END, EndReason::Immediate as u64, u64::MAX, 0);
     // Release: pairs with the Acquire in `begin_session`.
     if LIFE
         .compare_exchange(RECORDING, WAITING, Release, Relaxed)

@@ -12,9 +12,9 @@ use crate::ring::{Ring, Slot};
 use crate::sequence;
 use crate::sync::{AtomicU32, FileWord, Relaxed, Wide};
 use crate::turn::Waiting;
-use crate::{clock, image};
+use crate::{clock, image, modules};
 use core::sync::atomic::AtomicPtr;
-use heapwire_format::flag;
+use heapwire_format::{Op, flag};
 
 /// Records between two readings of the clock, at the most.
 const MOST_WITHOUT_CLOCK: u32 = 16;
@@ -117,6 +117,21 @@ impl Lane {
             base_number.store(number);
             base_clock.store(clock);
         }
+    }
+
+    /// Puts an event into the trace that is said rarely: two fields, and where it was called from, if that is not 0.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn append_rare(&self, op: Op, ptr: u64, size: u64, pc: usize) {
+        let base = if pc == 0 {
+            0
+        } else {
+            modules::base_of(self, pc)
+        };
+        let event = Event::of(op, ptr, size);
+        // In the others that field says something else.
+        let base = if op == Op::FORK { base } else { 0 };
+        self.append(event.with_pc(pc, base));
     }
 
     /// Puts one event into the trace.

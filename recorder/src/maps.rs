@@ -120,27 +120,26 @@ fn finish(current: &Module, path: &Text<'_>, visit: &mut dyn FnMut(&Module, &Tex
 }
 
 fn parse(line: &[u8]) -> Option<Mapping<'_>> {
-    let (range, rest) = cut(line, b' ');
-    let (start, end) = cut(range, b'-');
-    let (access, rest) = cut(rest, b' ');
-    let (offset, rest) = cut(rest, b' ');
-    let (device, rest) = cut(rest, b' ');
-    let (major, minor) = cut(device, b':');
-    let (inode, path) = cut(rest, b' ');
-    let device = number(major, 16)?.wrapping_shl(20) ^ number(minor, 16)?;
-    let inode = number(inode, 10)?;
+    let mut rest = line;
+    let start = number(cut(&mut rest, b'-'), 16)?;
+    let end = number(cut(&mut rest, b' '), 16)?;
+    let access = cut(&mut rest, b' ');
+    let offset = number(cut(&mut rest, b' '), 16)?;
+    let major = number(cut(&mut rest, b':'), 16)?;
+    let device = major.wrapping_shl(20) ^ number(cut(&mut rest, b' '), 16)?;
+    let inode = number(cut(&mut rest, b' '), 10)?;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a mixture, whose low half is one as well"
     )]
     let identity = (inode.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ device) as usize;
     Some(Mapping {
-        start: usize::try_from(number(start, 16)?).ok()?,
-        end: usize::try_from(number(end, 16)?).ok()?,
+        start: usize::try_from(start).ok()?,
+        end: usize::try_from(end).ok()?,
         is_executable: access.get(2) == Some(&b'x'),
-        offset: number(offset, 16)?,
+        offset,
         identity,
-        path: path.trim_ascii_start(),
+        path: rest.trim_ascii_start(),
     })
 }
 

@@ -13,6 +13,7 @@ use crate::text::Text;
 use crate::turn::Gate;
 use crate::{elf, image, sys};
 use core::cell::UnsafeCell;
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize, fence};
 use heapwire_format::Op;
@@ -24,6 +25,9 @@ const TRUSTED_CALLS: u32 = 1024;
 /// How often a module is looked for that others take out at the same time.
 const TRIES: usize = 8;
 const SCRATCH: usize = 20 * 1024;
+/// In the paths of modules that libc unloads when it likes to, and tells nobody: another may be there at any time, so their few calls
+/// have no module.
+const CONVERTERS: &[u8] = b"/gconv/";
 /// Look-ups that a thread remembers; a power of two.
 const CACHES: usize = 8;
 /// Addresses that differ in the bits above these are remembered apart: most modules are about this large.
@@ -53,6 +57,8 @@ pub(crate) struct Table {
     gate: Gate,
     /// Calls of `dlclose` that are going on.
     unloading: AtomicU32,
+    /// The first and the last page of those in which no module was found, the first inverted; 0 = there is none.
+    codeless: [AtomicUsize; 2],
     known: [Known; MOST],
     scratch: UnsafeCell<[u8; SCRATCH]>,
 }
@@ -150,6 +156,9 @@ impl Table {
         let Some((start, end, path)) = found else {
             // Code of no module, such as a JIT's. A page is range enough.
             let page = pc & !0xFFF;
+            for (bound, value) in self.codeless.iter().zip([!page, page]) {
+                bound.fetch_max(value, Relaxed); // before the cache has it
+            }
             cache.keep(version, page, page.wrapping_add(0x1000), 0);
             return 0;
         };
@@ -226,6 +235,36 @@ impl Table {
         self.refill(lane, None, is_exec);
     }
 
+    /// Before the program itself unmaps memory, or maps something over it: modules that begin there go, and what was no module may be
+    /// one next.
+    #[inline(never)]
+    pub(crate) fn before_replaced(&self, lane: &Lane, start: usize, length: usize) {
+        let range = start..start.saturating_add(length);
+        let [first, last] = &self.codeless;
+        let was_codeless = !first.load(Relaxed) < range.end && start <= last.load(Relaxed);
+        let mut next = self.first_in(&range);
+        if !was_codeless && next.is_none() {
+            return;
+        }
+        let Some(guard) = self.lock(lane.tid.load(Relaxed)) else {
+            return;
+        };
+        first.store(0, Relaxed);
+        last.store(0, Relaxed);
+        self.version.fetch_add(2, Relaxed); // nobody believes what he remembers
+        while let Some(at) = next {
+            guard.unload(lane, at);
+            next = self.first_in(&range);
+        }
+    }
+
+    /// The first of the known modules that begin in a range.
+    #[inline(never)]
+    fn first_in(&self, range: &Range<usize>) -> Option<usize> {
+        let mut starts = self.known()?.iter();
+        starts.position(|module| range.contains(&module.start.load(Relaxed)))
+    }
+
     /// Says that modules may go, before they do: the numbers come before any reuse of the ranges.
     ///
     /// Which modules a `dlclose` unmaps nobody knows before. So all that were not there from the start are taken out;
@@ -279,7 +318,11 @@ impl Guard<'_> {
         }
         let (buffer, mut path, mut text) = self.rooms();
         let was_read = maps::each_module(buffer, &mut path, &mut |module, path| {
-            let is_asked = only.is_none_or(|pc| (module.start..module.end).contains(&pc));
+            let is_asked = only.is_none_or(|pc| (module.start..module.end).contains(&pc))
+                && !path
+                    .bytes()
+                    .windows(CONVERTERS.len())
+                    .any(|it| it == CONVERTERS);
             if let Some(known) = table.entry_of(module) {
                 known.is_there.store(1, Relaxed);
             } else if is_asked {
@@ -337,7 +380,7 @@ impl Guard<'_> {
             }
             count.wrapping_sub(1)
         });
-        lane.append(Event::of(Op::MODULE_UNLOADED, start as u64, length));
+        lane.append_rare(Op::MODULE_UNLOADED, start as u64, length, 0);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::function::Function;
 use crate::image::{self, Image};
 use crate::lane::{self, Lane};
 use crate::sandbox::Wish;
-use crate::{clock, fatal, flush, loader, modules, next, sys, turn};
+use crate::{clock, fatal, flush, loader, next, sys, turn};
 use heapwire_format::{EndReason, Op};
 
 /// Before the function with this index, which returns to `pc`. Gives its address; the caller jumps there.
@@ -40,6 +40,16 @@ pub(crate) unsafe extern "C" fn before(
     }
     // SAFETY: the caller vouches for it.
     let arguments = arch::first_four(unsafe { *saved });
+    if let Function::Mmap | Function::MmapWide | Function::Munmap = function {
+        let [start, length, _, flags] = arguments;
+        let replaces = flags & libc::MAP_FIXED.cast_unsigned() as usize != 0;
+        if (replaces || function == Function::Munmap)
+            && let (Some(lane), Some(image)) = (lane::own(), image::current())
+        {
+            image.modules.before_replaced(lane, start, length);
+        }
+        return next::known(function).unwrap_or(missing);
+    }
     let is_filter = matches!(function, Function::Prctl | Function::Syscall);
     let wish = Wish::of(function, arguments);
     if image::is_waiting() && wish.is_some() {
@@ -91,7 +101,7 @@ fn is_session(function: Function) -> bool {
 /// Makes the last system calls.
 fn seal(image: &Image, lane: &Lane) {
     if !image.are_lanes_in_file() {
-        lane.append(Event::of(Op::PAUSE, 0, 0)); // nobody will be told how much is lost
+        lane.append_rare(Op::PAUSE, 0, 0, 0); // nobody will be told how much is lost
     }
     flush::everything(image, lane);
     fatal::uninstall();
@@ -116,18 +126,12 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument
         }
         // Else its death would be taken for one in the last release.
         Function::Abort | Function::AssertFail => {
-            let event = Event::of(Op::FAULT, 0, libc::SIGABRT.cast_unsigned().into());
-            let base = modules::base_of(lane, pc);
-            lane.append(Event {
-                base: 0,
-                ..event.with_pc(pc, base)
-            });
+            lane.append_rare(Op::FAULT, 0, libc::SIGABRT.cast_unsigned().into(), pc);
             flush::everything(image, lane);
         }
         _ if !image.is_ours() => {
             // The parent does not see it become a program of its own; the reader is to look for that program's stream.
-            let event = Event::of(Op::FORK, u64::from(sys::getpid()), 0);
-            lane.append(event.with_pc(pc, modules::base_of(lane, pc)));
+            lane.append_rare(Op::FORK, u64::from(sys::getpid()), 0, pc);
             flush::empty_own(image, lane);
         }
         Function::Exit | Function::ExitC | Function::QuickExit => {
@@ -136,12 +140,8 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument
         }
         _ => {
             // Counts only if nothing follows it: the call can fail.
-            let event = Event::of(Op::EXEC, 0, 0);
             lane.renew_clock();
-            lane.append(Event {
-                base: 0,
-                ..event.with_pc(pc, modules::base_of(lane, pc))
-            });
+            lane.append_rare(Op::EXEC, 0, 0, pc);
             flush::everything(image, lane);
         }
     }
@@ -159,7 +159,7 @@ fn end(image: &Image, lane: &Lane, reason: EndReason, status: u64) {
     }
     if image.end() {
         lane.renew_clock();
-        lane.append(Event::of(Op::END, reason as u64, status));
+        lane.append_rare(Op::END, reason as u64, status, 0);
     }
     flush::everything(image, lane);
 }
@@ -214,5 +214,8 @@ entry_pass!(abort, Function::Abort);
 entry_pass!(__assert_fail, Function::AssertFail);
 entry_pass!(prctl, Function::Prctl);
 entry_pass!(syscall, Function::Syscall);
+entry_pass!(mmap, Function::Mmap);
+entry_pass!(mmap64, Function::MmapWide);
+entry_pass!(munmap, Function::Munmap);
 entry_pass!(mtrace, Function::Mtrace);
 entry_pass!(muntrace, Function::Muntrace);

@@ -2,7 +2,7 @@
 
 use super::{program, source, traced};
 use heapwire_tests::build::{compile, recorder};
-use heapwire_tests::run::{Run, list, number, report, without_recorder};
+use heapwire_tests::run::{Run, list, live_blocks, number, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,16 +55,7 @@ fn names_stay(command: &mut Command, trace: &Path, names: [&str; 3]) {
     assert_eq!(report["trace"]["complete"], true, "{}", report["warnings"]);
     let process = &report["processes"][0];
     assert_eq!(list(&process["errors"]).len(), 0, "{}", process["errors"]);
-    let mut found = BTreeMap::new();
-    for leak in list(&process["leaks"]) {
-        let (bytes, blocks) = (number(&leak["bytes"]), number(&leak["blocks"]));
-        if (60_001..60_010).contains(&(bytes / blocks)) {
-            let function = leak["stack"][0]["function"].as_str().unwrap_or("?");
-            *found
-                .entry((bytes / blocks, function.to_owned()))
-                .or_insert(0) += blocks;
-        }
-    }
+    let found = kept_by(process);
     let expected = [(60001, 536), (60002, 536), (60003, 536)];
     let named: Vec<_> = found
         .iter()
@@ -76,6 +67,91 @@ fn names_stay(command: &mut Command, trace: &Path, names: [&str; 3]) {
         .map(|(_, function)| function.as_str())
         .collect();
     assert_eq!(functions, names);
+}
+
+/// How many blocks of 60,001 bytes and a few more each function left, `?` where none is named, by size.
+fn kept_by(process: &Value) -> BTreeMap<(u64, String), u64> {
+    let mut found = BTreeMap::new();
+    for leak in list(&process["leaks"]) {
+        let (bytes, blocks) = (number(&leak["bytes"]), number(&leak["blocks"]));
+        if (60_001..60_010).contains(&(bytes / blocks)) {
+            let function = leak["stack"][0]["function"].as_str().unwrap_or("?");
+            *found
+                .entry((bytes / blocks, function.to_owned()))
+                .or_insert(0) += blocks;
+        }
+    }
+    found
+}
+
+/// Programs that map code themselves call neither `dlopen` nor `dlclose`.
+#[test]
+fn plug_ins_that_the_program_maps_itself_keep_their_names() {
+    let scratch = Scratch::new("own-loader");
+    let program = program(&scratch, "own_loader");
+    let plugin = |name: &str| {
+        let out = scratch.join(name);
+        let (define, entry) = (format!("-DNAME={name}"), format!("-Wl,-e,{name}"));
+        let flags = ["-shared", "-nostdlib", "-Wl,-z,noseparate-code"];
+        let flags = [&flags[..], &[&define, &entry]].concat();
+        compile(&source("own_plugin.c"), &out, &flags);
+        out
+    };
+    let (one, two) = (plugin("leak_one"), plugin("leak_two"));
+    let steps = [
+        ("over", &one, "leak_one"),
+        ("after", &two, "leak_two"),
+        ("over", &one, "leak_one"),
+        ("copy", &one, "?"),
+        ("over", &two, "leak_two"),
+        ("copy", &two, "?"),
+        ("after", &one, "leak_one"),
+    ];
+    let trace = scratch.join("t.hwt");
+    let mut command = traced(&program, &recorder(&scratch), trace.to_str().unwrap());
+    for (how, plugin, _) in steps {
+        command.arg(how).arg(plugin);
+    }
+    let run = Run::of(&mut command);
+    assert_eq!((run.status, run.stdout.as_str()), (0, "done\n"));
+    let expected = (60_001..).zip(steps);
+    let expected = expected.map(|(size, (.., name))| ((size, name.to_owned()), 20));
+    let mut found = BTreeMap::new();
+    for block in list(&live_blocks(&trace)["processes"][0]["blocks"]) {
+        let (size, function) = (number(&block["size"]), &block["stack"][0]["function"]);
+        if size > 60_000 {
+            let function = function.as_str().unwrap_or("?").to_owned();
+            *found.entry((size, function)).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(found, expected.collect());
+}
+
+/// Nobody is told when libc unloads them.
+#[test]
+fn a_plug_in_in_the_place_of_a_converter_of_libc_has_its_name() {
+    let scratch = Scratch::new("converter");
+    let program = program(&scratch, "converter");
+    let large = format!("const char large[{}] = {{1}};\n", 0x28000); // fits into no smaller gap
+    let plugin = fs::read_to_string(source("plugin_leak.c")).unwrap() + &large;
+    let plugin = scratch.write("plugin.c", plugin);
+    let plugins = ["leak_one", "leak_two"].map(|name| {
+        let out = scratch.join(name);
+        let name = format!("-DNAME={name}");
+        compile(&plugin, &out, &["-shared", "-fPIC", &name, "-DSIZE=60001"]);
+        out
+    });
+    let trace = scratch.join("t.hwt");
+    let mut command = traced(&program, &recorder(&scratch), trace.to_str().unwrap());
+    let run = Run::of(command.arg("BIG5HKSCS").args(&plugins));
+    assert_eq!(
+        (run.status, run.stdout.as_str()),
+        (0, "1 1 1\n"),
+        "it was there, went, and left its place"
+    );
+    let found = kept_by(&report(&trace)["processes"][0]);
+    let expected = ["leak_one", "leak_two"].map(|name| ((60_001, name.to_owned()), 1));
+    assert_eq!(found, BTreeMap::from(expected));
 }
 
 #[test]
