@@ -33,7 +33,6 @@ macro_rules! ahead {
 /// # Safety
 ///
 /// As for the system call `number`: every pointer in `args` must be valid for what it does.
-#[cfg(not(heapwire_kernel_helpers))]
 pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
     // SAFETY: the caller vouches for the call itself.
     unsafe { trap(number, &raw const args) }
@@ -51,31 +50,6 @@ unsafe extern "C" fn trap(number: usize, args: *const [usize; 6]) -> isize {
         "pop {{r4, r5, r7, lr}}",
         "bx lr",
     )
-}
-
-/// The same where the short instructions reach too few registers for it.
-///
-/// # Safety
-///
-/// As above.
-#[cfg(heapwire_kernel_helpers)]
-pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
-    /// # Safety
-    ///
-    /// As above, with the arguments in memory.
-    #[unsafe(naked)]
-    #[instruction_set(arm::a32)]
-    unsafe extern "C" fn call(number: usize, args: *const usize) -> isize {
-        core::arch::naked_asm!(
-            "push {{r4, r5, r7, lr}}",
-            "mov r7, r0",
-            "ldm r1, {{r0, r1, r2, r3, r4, r5}}",
-            "svc #0",
-            "pop {{r4, r5, r7, pc}}",
-        )
-    }
-    // SAFETY: the caller vouches for the call.
-    unsafe { call(number, args.as_ptr()) }
 }
 
 /// How far the thread's word lies from the thread pointer; 0 before we are relocated.

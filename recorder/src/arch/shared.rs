@@ -137,7 +137,6 @@ macro_rules! entry {
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
-        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!($crate::arch::hook_entry!($count), hook = sym $hook)
         }
@@ -183,7 +182,6 @@ macro_rules! entry_forward {
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
-        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 $crate::arch::forward_entry!(),
@@ -203,7 +201,6 @@ macro_rules! entry_pass {
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
-        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 $crate::arch::forward_entry!(),
@@ -224,7 +221,6 @@ macro_rules! entry_variadic {
         #[cfg_attr(heapwire_static, unsafe(export_name = concat!("__wrap_", stringify!($name))))]
         #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         #[unsafe(naked)]
-        #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 $crate::arch::variadic_entry!($fixed),
@@ -245,7 +241,6 @@ pub(crate) use {entry, entry_forward, entry_malloc, entry_pass, entry_variadic, 
 #[cfg(not(any(loom, test)))]
 #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
 #[unsafe(naked)]
-#[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
 pub(crate) unsafe extern "C" fn forward() {
     core::arch::naked_asm!(
         super::forward_function!(),
@@ -259,7 +254,6 @@ pub(crate) unsafe extern "C" fn forward() {
 #[cfg(not(any(loom, test)))]
 #[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
 #[unsafe(naked)]
-#[cfg_attr(heapwire_kernel_helpers, instruction_set(arm::a32))]
 pub(crate) unsafe extern "C" fn pass() {
     core::arch::naked_asm!(super::pass_body!(), before = sym crate::process::before)
 }
