@@ -47,6 +47,13 @@ pub(crate) fn install(image: &Image) {
     }
 }
 
+/// Whether a thread with this mask can catch that somebody has cut the file below its lanes. Where SIGBUS is blocked or ignored, a store
+/// there is the end of the process.
+pub(crate) fn can_catch_cuts(mask: sys::SignalSet) -> bool {
+    let is_ignored = |action: Action| action.handler == libc::SIG_IGN;
+    !mask.has(libc::SIGBUS) && !sys::action(libc::SIGBUS).is_ok_and(is_ignored)
+}
+
 /// Gives the signals back.
 pub(crate) fn uninstall() {
     for signal in SIGNALS.iter().take(CAUGHT.swap(0, Relaxed) as usize) {

@@ -9,7 +9,7 @@ use crate::lane::Lane;
 use crate::output::{self, Kind, OUTPUT, piece};
 use crate::ring::Slot;
 use crate::sync::{FileWord, Relaxed};
-use crate::sys;
+use crate::sys::{self, SignalSet};
 use crate::turn::Gate;
 use crate::{clock, path};
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -141,7 +141,7 @@ pub(crate) fn register(image: &'static Image) -> Option<&'static Lane> {
     let gate = &image.registry.gate;
     let mut lane = None;
     if gate.enter(image, tid) {
-        lane = orphan(image, tid).or_else(|| new_lane(image));
+        lane = orphan(image, tid).or_else(|| new_lane(image, mask));
         lane = lane.inspect(|lane| assign(image, lane, tid));
         gate.leave(tid);
     }
@@ -176,11 +176,11 @@ fn orphan(image: &'static Image, tid: u32) -> Option<&'static Lane> {
     })
 }
 
-fn new_lane(image: &'static Image) -> Option<&'static Lane> {
+fn new_lane(image: &'static Image, mask: SignalSet) -> Option<&'static Lane> {
     let registry = &image.registry;
     let index = registry.in_use.load(Relaxed);
     if index == registry.furnished.load(Relaxed) {
-        add_chunk(image)?;
+        add_chunk(image, mask)?;
     }
     let lane = image.lane(index as usize)?;
     registry.in_use.store(index.wrapping_add(1), Release); // pairs with `in_use`: its memory is there
@@ -194,7 +194,7 @@ fn assign(image: &Image, lane: &Lane, tid: u32) {
     lane.limit.store(image.limit_of(lane.capacity()), Relaxed);
 }
 
-fn add_chunk(image: &'static Image) -> Option<()> {
+fn add_chunk(image: &'static Image, mask: SignalSet) -> Option<()> {
     let registry = &image.registry;
     let chunk = registry.chunks.load(Relaxed) as usize;
     let shapes = match OUTPUT.kind() {
@@ -207,7 +207,13 @@ fn add_chunk(image: &'static Image) -> Option<()> {
     let last = first
         .checked_add(shape.lanes)
         .filter(|last| *last as usize <= LANES)?;
-    let in_file = (OUTPUT.kind() == Kind::File && image.can_map())
+    // As the first is, they all are: which signals are caught depends on it.
+    let can_map = if chunk == 0 {
+        OUTPUT.kind() == Kind::File && image.can_map() && can_catch_cuts(mask)
+    } else {
+        image.are_lanes_in_file()
+    };
+    let in_file = can_map
         .then(|| map_in_file(image, registry.places.get(chunk)?, shape))
         .flatten();
     let table = match in_file {
@@ -229,6 +235,14 @@ fn add_chunk(image: &'static Image) -> Option<()> {
         .store(u32::try_from(chunk).ok()?.wrapping_add(1), Relaxed);
     registry.furnished.store(last, Relaxed);
     Some(())
+}
+
+#[cfg(not(test))]
+use crate::fatal::can_catch_cuts;
+/// Tests catch no signals.
+#[cfg(test)]
+fn can_catch_cuts(_: SignalSet) -> bool {
+    true
 }
 
 impl Shape {

@@ -14,8 +14,12 @@ int main(int argc, char **argv)
 {
     pthread_t thread;
     work(NULL);
+    pthread_create(&thread, NULL, work, NULL);
+    usleep(1000);
     truncate(argv[1], 0);
-    /* The pages under the lanes are gone; the next flush must notice before a store does. */
+    /* The pages under the lanes are gone. */
+    work(NULL);
+    pthread_join(thread, NULL);
     puts("still here");
     return 0;
 }
