@@ -256,6 +256,20 @@ fn parents_in_a_circle_and_beyond_measure_are_all_reported() {
     assert_eq!(warned(&report, "parent-missing"), 2);
 }
 
+/// Of two children in a namespace of their own, that know other pids than their parent does, one is there.
+#[test]
+fn a_child_that_knows_itself_by_another_pid_is_no_missing_one() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(A, 1, 0x10);
+    let mut child = parent.child(0xB0);
+    child.malloc(B, 1, 0x20).end(0);
+    parent.push(0x75, 0, [77, 0, 0, 0]);
+    parent.push(0x75, 0, [78, 0, 0, 0]).end(0);
+    let both = report([parent.bytes(), child.bytes()]);
+    assert_eq!(warned(&both, "child-missing"), 1);
+    assert_eq!(warned(&report([parent.bytes()]), "child-missing"), 2);
+}
+
 /// What is not there must not read as good news.
 #[test]
 fn a_child_and_an_image_of_which_nothing_is_there_are_named() {

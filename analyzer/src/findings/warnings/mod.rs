@@ -351,15 +351,7 @@ fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
             processes(&replaced)
         ),
     );
-    let children: FxHashSet<u64> = images
-        .iter()
-        .flat_map(|it| &it.outcome.forked)
-        .copied()
-        .collect();
-    let missing = children
-        .iter()
-        .filter(|pid| !known.contains_key(pid))
-        .count() as u64;
+    let missing = children_unseen(images, |pid| known.contains_key(&pid));
     add(
         warnings,
         "child-missing",
@@ -369,6 +361,26 @@ fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
             counted(missing, "forked child is", "forked children are")
         ),
     );
+}
+
+/// How many forked children are not among the images. One in a pid namespace of its own calls itself otherwise than its parent does: such
+/// a child of the same parent counts for one whose pid nobody has.
+fn children_unseen(images: &[Image], is_known: impl Fn(u64) -> bool) -> u64 {
+    let mut told = FxHashSet::default();
+    let mut unseen: FxHashMap<u32, u64> = FxHashMap::default();
+    for image in images {
+        let new = image.outcome.forked.iter().filter(|pid| told.insert(**pid));
+        let count = new.filter(|pid| !is_known(**pid)).count() as u64;
+        unseen.insert(image.tag, count);
+    }
+    for image in images {
+        let fork = image.declaration.as_ref().and_then(|it| it.fork);
+        let is_told = image.pid.is_some_and(|pid| told.contains(&pid));
+        if !is_told && let Some(count) = fork.and_then(|fork| unseen.get_mut(&fork.parent)) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    unseen.values().sum()
 }
 
 /// Why there is nothing to report, as far as the trace says.
