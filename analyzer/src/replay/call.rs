@@ -1,7 +1,6 @@
 //! Heap calls of a stretch of events in order, with all that a shard of the heap must know of each.
 
 use super::block::Moment;
-use super::heap::shard_of;
 use super::memory::fetch_to_push;
 use super::shard::Paired;
 use crate::sites::SiteId;
@@ -70,8 +69,6 @@ impl Call {
 pub(crate) struct Batch {
     /// In order.
     pub(super) calls: Vec<Call>,
-    /// The shard of each.
-    pub(super) shards: Vec<u8>,
     closings: Vec<Closing>,
     /// Positions where the clock was higher than ever before.
     pub(super) ticks: Vec<(u32, u64)>,
@@ -96,7 +93,6 @@ impl Batch {
         doubted_to: Option<u64>,
     ) -> Self {
         self.calls.clear();
-        self.shards.clear();
         self.closings.clear();
         self.ticks.clear();
         self.doubts.clear();
@@ -128,7 +124,6 @@ impl Batch {
     #[inline(always)]
     pub(super) fn push(&mut self, call: Call) {
         fetch_to_push(&self.calls, AHEAD);
-        self.shards.push(shard_of(call.address));
         self.calls.push(call);
     }
 

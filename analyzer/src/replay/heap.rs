@@ -7,7 +7,7 @@ use super::block::Block;
 use super::call::{Batch, Call, Kind};
 use super::fault::{RawFault, Target, Wrong};
 use super::shard::{End, Paired, Shard, fault, holds, pair};
-use super::table::hash;
+use super::table::Key;
 use std::collections::BTreeSet;
 use std::mem;
 
@@ -15,7 +15,7 @@ use std::mem;
 pub(super) const SHARD_BITS: u32 = 5;
 
 /// Shards of a heap.
-const SHARDS: usize = 1 << SHARD_BITS;
+pub(super) const SHARDS: usize = 1 << SHARD_BITS;
 
 /// Calls of a batch that are worth another thread.
 const WORTH_A_THREAD: usize = 1 << 12;
@@ -31,12 +31,6 @@ const SEARCH_BUDGET: usize = 1 << 22;
 
 /// Alignment that every allocator gives; what is less aligned was never handed out.
 const ALIGNMENT: u64 = 8;
-
-/// The shard of an address.
-#[inline]
-pub(super) fn shard_of(address: u64) -> u8 {
-    (hash(address) >> (64 - SHARD_BITS)) as u8
-}
 
 /// All addresses that are handed out, and the last releases. Grows with the live blocks, not with the trace.
 ///
@@ -147,7 +141,7 @@ impl Heap {
 
     /// Takes a release back, unless the address was handed out since. Gives whether it did.
     pub(super) fn restore(&mut self, address: u64, block: Block) -> bool {
-        self.shards[usize::from(shard_of(address))].restore(address, block)
+        self.shards[Key::of(address).shard()].restore(address, block)
     }
 
     /// The blocks that are live, without inherited ones, in no order that may show.
@@ -208,7 +202,7 @@ impl Heap {
                 ..fault(Wrong::Invalid, target, &call, doubt.is_none())
             };
             of.faults.push((position, fault));
-            self.shards[usize::from(shard_of(call.address))].forget(&call);
+            self.shards[Key::of(call.address).shard()].forget(&call);
         }
         for of in paired {
             let closed = mem::take(&mut of.closed_unknown);

@@ -16,11 +16,15 @@ impl Late {
         *expected = expected.saturating_add(1);
     }
 
+    /// Whether none is to come.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a release of `address` was still to come; it has come now.
+    #[inline(never)]
     pub(super) fn take(&mut self, address: u64) -> bool {
-        if self.0.is_empty() {
-            return false;
-        }
         let Some(expected) = self.0.get_mut(&address) else {
             return false;
         };

@@ -2,15 +2,15 @@
 
 use super::Beginning;
 use super::block::Block;
-use super::call::{Batch, Kind};
+use super::call::{Batch, Call, Kind};
 use super::chart::Only;
 use super::fault::{RawFault, Target};
 use super::histogram::Histogram;
+use super::shard::End;
 use super::timeline::{Live, Timeline};
 use super::usage::Usage;
-use crate::sites::SiteId;
-use std::mem;
 use std::sync::Arc;
+use std::{iter, slice};
 
 /// Faults that are kept one by one.
 const FAULTS: usize = 1 << 16;
@@ -37,19 +37,6 @@ pub(super) struct Ledger {
     pub(super) sizes: Histogram,
     pub(super) lifetimes: Histogram,
     pub(super) lifetimes_in_records: Histogram,
-    /// What ends at each position of a batch.
-    ended: Vec<Ended>,
-}
-
-/// The end of a block, if there is one.
-#[derive(Clone, Copy, Default)]
-struct Ended {
-    size: u64,
-    site: Option<SiteId>,
-    is_inherited: bool,
-    is_temporary: bool,
-    /// It counts for the timeline.
-    is_charted: bool,
 }
 
 impl Ledger {
@@ -71,20 +58,13 @@ impl Ledger {
             sizes: Histogram::default(),
             lifetimes: Histogram::default(),
             lifetimes_in_records: Histogram::default(),
-            ended: Vec::new(),
         }
     }
 
     /// Books a batch and what its pairing found.
     pub(super) fn book(&mut self, batch: &Batch) {
-        self.lay_out(batch);
         self.walk(batch);
         self.count(batch);
-    }
-
-    /// Lets go of the memory that only the next batch needs again.
-    pub(super) fn rest(&mut self) {
-        self.ended = Vec::new();
     }
 
     /// Whether blocks were released that came from past the recorder, for all that the process lived on.
@@ -93,7 +73,8 @@ impl Ledger {
             || self.faults.iter().any(|it| it.target == Target::Stranger)
     }
 
-    /// Ends a block outside of a batch.
+    /// Ends a block.
+    #[inline]
     pub(super) fn end(&mut self, block: &Block) {
         if block.number >= self.first_own {
             self.usage.release(block.handed_out.site, block.size);
@@ -107,54 +88,44 @@ impl Ledger {
         self.inherited_bytes = self.inherited_bytes.saturating_sub(size);
     }
 
-    fn lay_out(&mut self, batch: &Batch) {
-        self.ended.clear();
-        self.ended.resize(batch.calls.len(), Ended::default());
-        for end in batch.paired.iter().flat_map(|of| &of.ends) {
-            self.ended[end.position as usize] = Ended {
-                size: end.block.size,
-                site: Some(end.block.handed_out.site),
-                is_inherited: end.block.number < self.first_own,
-                is_temporary: end.is_temporary,
-                is_charted: self
-                    .only
-                    .as_ref()
-                    .is_some_and(|it| it.takes_block(&end.block)),
-            };
-        }
-    }
-
     /// Books what ends and begins from call to call.
     fn walk(&mut self, batch: &Batch) {
-        let ended = mem::take(&mut self.ended);
-        let ticks = batch.ticks.iter().map(|(position, _)| *position as usize);
-        let begins = std::iter::once(0).chain(ticks.clone());
-        let ends = ticks.chain([batch.calls.len()]);
-        let clocks = std::iter::once(None).chain(batch.ticks.iter().map(|tick| Some(tick.1)));
-        for ((begin, end), clock) in begins.zip(ends).zip(clocks) {
+        let mut ends = Ends::of(batch);
+        let ticks = batch.ticks.iter().map(|(position, _)| *position);
+        let calls = u32::try_from(batch.calls.len()).unwrap_or(u32::MAX);
+        let stretches = iter::once(0).chain(ticks.clone()).zip(ticks.chain([calls]));
+        let clocks = iter::once(None).chain(batch.ticks.iter().map(|tick| Some(tick.1)));
+        for ((begin, end), clock) in stretches.zip(clocks) {
             if let Some(clock) = clock {
                 self.timeline.advance_to(clock, self.live());
             }
-            let mut most = (0, 0);
-            for (call, ended) in batch.calls[begin..end].iter().zip(&ended[begin..end]) {
-                self.end_one(ended);
-                if call.kind == Kind::HandOut {
-                    self.sizes.note(call.value);
-                    self.usage.acquire(call.site, call.value);
-                    self.usage.note_peak(call.clock, call.number);
-                    if let Some(only) = &self.only
-                        && only.takes(call.site, call.tid, call.value)
-                    {
-                        let (bytes, blocks) = self.charted;
-                        self.charted = (bytes.saturating_add(call.value), blocks + 1);
-                    }
+            let mut most = self.live();
+            let calls = &batch.calls[begin as usize..end as usize];
+            for (position, call) in (begin..).zip(calls) {
+                if let Some(end) = ends.at(position) {
+                    self.end_one(end);
                 }
-                let live = self.live();
-                most = (live.0.max(most.0), live.1.max(most.1));
+                if call.kind == Kind::HandOut {
+                    self.begin_one(call);
+                    let live = self.live();
+                    most = (live.0.max(most.0), live.1.max(most.1));
+                }
             }
             self.timeline.note(most);
         }
-        self.ended = ended;
+    }
+
+    #[inline(always)]
+    fn begin_one(&mut self, call: &Call) {
+        self.sizes.note(call.value);
+        self.usage.acquire(call.site, call.value);
+        self.usage.note_peak(call.clock, call.number);
+        if let Some(only) = &self.only
+            && only.takes(call.site, call.tid, call.value)
+        {
+            let (bytes, blocks) = self.charted;
+            self.charted = (bytes.saturating_add(call.value), blocks + 1);
+        }
     }
 
     /// What the timeline shows of what is live.
@@ -166,23 +137,20 @@ impl Ledger {
         (self.usage.live_bytes, self.usage.live_blocks)
     }
 
-    #[inline]
-    fn end_one(&mut self, ended: &Ended) {
-        let Some(site) = ended.site else {
-            return;
-        };
-        if ended.is_temporary {
-            self.usage.note_temporary(site);
+    #[inline(always)]
+    fn end_one(&mut self, end: &End) {
+        let block = &end.block;
+        if end.is_temporary {
+            self.usage.note_temporary(block.handed_out.site);
             self.temporary += 1;
         }
-        if ended.is_inherited {
-            self.end_inherited(ended.size);
-        } else {
-            self.usage.release(site, ended.size);
-            if ended.is_charted {
-                let (bytes, blocks) = self.charted;
-                self.charted = (bytes.saturating_sub(ended.size), blocks.saturating_sub(1));
-            }
+        self.end(block);
+        if let Some(only) = &self.only
+            && block.number >= self.first_own
+            && only.takes_block(block)
+        {
+            let (bytes, blocks) = self.charted;
+            self.charted = (bytes.saturating_sub(block.size), blocks.saturating_sub(1));
         }
     }
 
@@ -204,5 +172,45 @@ impl Ledger {
         self.more_faults += faults.len().saturating_sub(room) as u64;
         let kept = faults.into_iter().take(room);
         self.faults.extend(kept.map(|(_, fault)| fault));
+    }
+}
+
+/// The ends of blocks in a batch, by position.
+struct Ends<'b> {
+    /// What is left of each part, in which they are in order.
+    parts: Vec<slice::Iter<'b, End>>,
+    next: Option<&'b End>,
+}
+
+impl<'b> Ends<'b> {
+    fn of(batch: &'b Batch) -> Self {
+        let mut ends = Self {
+            parts: batch.paired.iter().map(|of| of.ends.iter()).collect(),
+            next: None,
+        };
+        ends.advance();
+        ends
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        if let [all] = &mut *self.parts {
+            self.next = all.next();
+            return;
+        }
+        let parts = self.parts.iter_mut();
+        let nearest = parts.min_by_key(|part| {
+            let next = part.as_slice().first();
+            next.map_or(u32::MAX, |end| end.position)
+        });
+        self.next = nearest.and_then(Iterator::next);
+    }
+
+    /// The end at a position. Positions are asked for in order.
+    #[inline(always)]
+    fn at(&mut self, position: u32) -> Option<&'b End> {
+        let end = self.next.filter(|end| end.position == position)?;
+        self.advance();
+        Some(end)
     }
 }

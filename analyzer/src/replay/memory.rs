@@ -109,6 +109,14 @@ impl Memory {
         }
     }
 
+    /// Changes the bits of a tag that are set in `bits`.
+    #[inline]
+    pub(super) fn flip_tag(&mut self, at: usize, bits: u8) {
+        if let Some(word) = self.tags.get_mut(at / LANES) {
+            *word ^= u64::from(bits) << (at % LANES * 8);
+        }
+    }
+
     /// Has the tags at a place come near.
     #[inline]
     pub(super) fn fetch_word(&self, place: usize) {

@@ -146,7 +146,6 @@ impl Replay {
     /// Operations that are open in the parent count as not done.
     /// This replay has to rest until [`resume`](Self::resume).
     pub(crate) fn fork(&mut self, first: u64, beginning: Beginning, takes_code: bool) -> Self {
-        self.ledger.rest();
         let ledger = &self.ledger;
         let mut blocks = ledger.inherited_blocks + ledger.usage.live_blocks;
         let mut bytes = ledger

@@ -3,13 +3,15 @@
 use super::block::{Block, Entry, Released};
 use super::call::{Batch, Call, Closing, Kind};
 use super::fault::{RawFault, Target, Wrong};
+use super::heap::SHARDS;
 use super::histogram::Histogram;
 use super::late::Late;
-use super::table::Table;
+use super::table::{Key, Table};
 use crate::sites::SiteId;
 use heapwire_format::Op;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::iter;
 use std::mem;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -85,70 +87,74 @@ pub(super) struct Paired {
     positions: Vec<u32>,
 }
 
-/// A call, its position, and where the entry of its address probably is.
+/// A call, its position, and where its address belongs.
 #[derive(Clone, Copy)]
 struct Placed<'c> {
     call: &'c Call,
     position: u32,
-    hint: usize,
+    key: Key,
+}
+
+impl<'c> Placed<'c> {
+    #[inline(always)]
+    fn of(call: &'c Call, position: u32) -> Self {
+        Self {
+            call,
+            position,
+            key: Key::of(call.address),
+        }
+    }
 }
 
 /// Pairs the calls of a batch at addresses of `shards`, of which the first is number `first`.
 pub(super) fn pair(shards: &mut [Shard], first: usize, batch: &Batch, paired: &mut Paired) {
-    paired.begin(batch, first..first + shards.len());
-    let positions = mem::take(&mut paired.positions);
-    let placed = |position: u32| {
-        let at = position as usize;
-        (&batch.calls[at], usize::from(batch.shards[at]) - first)
-    };
+    paired.begin();
     let size: usize = shards.iter().map(|shard| shard.own.table.size()).sum();
-    if size <= NEAR {
-        for position in &positions {
-            let (call, shard) = placed(*position);
-            let placed = Placed {
-                call,
-                position: *position,
-                hint: usize::MAX,
-            };
-            shards[shard].call(placed, batch, paired);
+    if size <= NEAR && shards.len() == SHARDS {
+        for (position, call) in (0..).zip(&batch.calls) {
+            let placed = Placed::of(call, position);
+            shards[placed.key.shard()].call(placed, batch, paired);
         }
-        paired.positions = positions;
         return;
     }
-    let mut chunks = positions.chunks(TOGETHER);
-    let mut fetched: &[u32] = &[]; // their tags are on the way
-    let mut hinted: (&[u32], [usize; TOGETHER]) = (&[], [0; TOGETHER]); // their entries are
-    loop {
-        let chunk = chunks.next().unwrap_or_default();
-        for position in chunk {
-            let (call, shard) = placed(*position);
-            shards[shard].own.table.fetch_tags(call.address);
+    let positions = positions(batch, first..first + shards.len(), paired);
+    // Each waits twice for what it needs of memory to come: its tags, then its entry.
+    let mut waiting = [None; 2 * TOGETHER];
+    let placed = positions.iter().map(|position| {
+        let call = &batch.calls[*position as usize];
+        Some(Placed::of(call, *position))
+    });
+    let last = iter::repeat_n(None, waiting.len());
+    for (turn, placed) in placed.chain(last).enumerate() {
+        let table = |key: Key| &shards[key.shard() - first].own.table;
+        if let Some(Placed { key, .. }) = placed {
+            table(key).fetch_tags(key);
         }
-        let mut hints = [0; TOGETHER];
-        for (hint, position) in hints.iter_mut().zip(fetched) {
-            let (call, shard) = placed(*position);
-            *hint = shards[shard].own.table.hint(call.address);
+        if let Some(Placed { key, .. }) = waiting[(turn + TOGETHER) % waiting.len()] {
+            table(key).fetch_slot(key);
         }
-        for (position, hint) in hinted.0.iter().zip(hinted.1) {
-            let (call, shard) = placed(*position);
-            let placed = Placed {
-                call,
-                position: *position,
-                hint,
-            };
-            shards[shard].call(placed, batch, paired);
-        }
-        hinted = (fetched, hints);
-        fetched = chunk;
-        if fetched.is_empty() && hinted.0.is_empty() {
-            break;
+        if let Some(placed) = mem::replace(&mut waiting[turn % waiting.len()], placed) {
+            shards[placed.key.shard() - first].call(placed, batch, paired);
         }
     }
     paired.positions = positions;
 }
 
+/// Positions of the calls at addresses of some shards, in memory that `paired` lends.
+fn positions(batch: &Batch, shards: Range<usize>, paired: &mut Paired) -> Vec<u32> {
+    let mut positions = mem::take(&mut paired.positions);
+    positions.resize(batch.calls.len(), 0);
+    let mut mine = 0;
+    for (position, call) in (0..).zip(&batch.calls) {
+        positions[mine] = position;
+        mine += usize::from(shards.contains(&Key::of(call.address).shard()));
+    }
+    positions.truncate(mine);
+    positions
+}
+
 impl Shard {
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) {
         let Placed { call, position, .. } = placed;
         match call.kind {
@@ -159,7 +165,7 @@ impl Shard {
                     handed_out: call.moment(),
                     family: call.family,
                 };
-                if let Some(Entry::Live(unseen)) = self.occupy(call.address, block, placed.hint) {
+                if let Some(Entry::Live(unseen)) = self.occupy(placed.key, call.address, block) {
                     paired.unseen += 1;
                     paired.end(position, unseen);
                     if batch.writes_late && batch.is_whole_since(unseen.number, position) {
@@ -219,7 +225,7 @@ impl Shard {
             }
             (Kind::Freed, Some(block)) => paired.end_of_life(placed, closing.value, block),
             (Kind::Freed, None) if open.is_none() => {
-                if let Ok(block) = self.take(placed) {
+                if let Some(block) = self.take(placed) {
                     paired.end_of_life(placed, closing.value, block);
                 }
             }
@@ -228,111 +234,113 @@ impl Shard {
     }
 
     /// Ends the block that the call releases, or says what is wrong with that.
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) -> Option<Block> {
-        let Placed { call, position, .. } = placed;
-        if self.late.take(call.address) {
+        let call = placed.call;
+        if !self.late.is_empty() && self.late.take(call.address) {
             paired.late += 1;
             return None;
         }
         match self.take(placed) {
-            Ok(block) => {
-                if !block.family.is_released_by(call.family) {
+            Some(block) => {
+                if block.family != call.family && !block.family.is_released_by(call.family) {
                     let fault = mismatch(placed, &block, batch);
-                    paired.faults.push((position, fault));
+                    paired.faults.push((placed.position, fault));
                 }
                 Some(block)
             }
-            Err(Some(before)) => {
-                let fault = double(placed, &before, batch);
-                paired.faults.push((position, fault));
-                None
-            }
-            Err(None) => {
-                paired.unknown.push(position);
-                let entry = Entry::Released(Released {
-                    block: None,
-                    number: call.number,
-                    released: call.moment(),
-                });
-                self.put(call.address, entry);
+            None => {
+                self.release_nothing(placed, batch, paired);
                 None
             }
         }
     }
 
-    /// Ends the live block at the call's address, if there is one; else gives what is known of the address.
-    #[inline]
-    fn take(&mut self, placed: Placed<'_>) -> Result<Block, Option<Released>> {
-        let Placed { call, hint, .. } = placed;
-        let address = call.address;
-        let table = &mut self.own.table;
-        if let Some(at) = table.find_near(address, hint) {
-            let Some(block) = table.release(at, call.number, &call.moment()) else {
-                return Err(match table.entry(at) {
-                    Entry::Released(before) => Some(before),
-                    _ => None,
-                });
-            };
-            if let Some(index) = self.own.index.get_mut() {
-                index.remove(&address);
-            }
-            return Ok(block);
+    /// Says what is wrong with a release of an address without a live block.
+    #[inline(never)]
+    fn release_nothing(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) {
+        let Placed { call, position, .. } = placed;
+        if let Some(Entry::Released(before)) = self.get(call.address) {
+            let fault = double(placed, &before, batch);
+            paired.faults.push((position, fault));
+            return;
         }
-        self.take_inherited(call)
+        paired.unknown.push(position);
+        let entry = Entry::Released(Released {
+            block: None,
+            number: call.number,
+            released: call.moment(),
+        });
+        self.put(call.address, entry);
+    }
+
+    /// Ends the live block at the call's address, if there is one.
+    #[inline(always)]
+    fn take(&mut self, placed: Placed<'_>) -> Option<Block> {
+        let Placed { call, key, .. } = placed;
+        let table = &mut self.own.table;
+        let Some(at) = table.find(key) else {
+            return self.take_inherited(placed);
+        };
+        let block = table.release(at, call.number, &call.moment())?;
+        if let Some(index) = self.own.index.get_mut() {
+            index.remove(&call.address);
+        }
+        Some(block)
     }
 
     /// As [`take`](Self::take), of an address that has no entry of its own.
     #[inline(never)]
-    fn take_inherited(&mut self, call: &Call) -> Result<Block, Option<Released>> {
-        let address = call.address;
-        match self.inherited(address) {
-            Some(Entry::Live(block)) => {
-                let released = Released {
-                    block: Some((block.size, block.handed_out)),
-                    number: call.number,
-                    released: call.moment(),
-                };
-                self.insert(address, Entry::Released(released));
-                Ok(block)
-            }
-            Some(Entry::Released(before)) => Err(Some(before)),
-            _ => Err(None),
-        }
+    fn take_inherited(&mut self, placed: Placed<'_>) -> Option<Block> {
+        let Placed { call, key, .. } = placed;
+        let Some(Entry::Live(block)) = self.inherited(call.address) else {
+            return None;
+        };
+        let released = Released {
+            block: Some((block.size, block.handed_out)),
+            number: call.number,
+            released: call.moment(),
+        };
+        self.insert(key, Entry::Released(released));
+        Some(block)
     }
 
     /// Begins a block; gives what was known of the address, unless that is a release.
     #[inline(always)]
-    fn occupy(&mut self, address: u64, block: Block, hint: usize) -> Option<Entry> {
+    fn occupy(&mut self, key: Key, address: u64, block: Block) -> Option<Entry> {
         if let Some(index) = self.own.index.get_mut() {
             index.insert(address, block.size);
         }
         let table = &mut self.own.table;
-        let entry = Entry::Live(block);
-        if let Some(at) = table.find_near(address, hint) {
-            if table.occupy(at, &block) {
-                return None;
-            }
-            return Some(table.replace(at, entry));
+        match table.find(key) {
+            Some(at) if table.occupy(at, &block) => None,
+            Some(at) => Some(table.replace(at, Entry::Live(block))),
+            None => self.occupy_new(key, address, block),
         }
+    }
+
+    /// As [`occupy`](Self::occupy), of an address that has no entry of its own.
+    #[inline(never)]
+    fn occupy_new(&mut self, key: Key, address: u64, block: Block) -> Option<Entry> {
         let before = self.inherited(address);
-        self.insert(address, entry);
+        self.insert(key, Entry::Live(block));
         before
     }
 
     /// Says what is known of an address.
     fn put(&mut self, address: u64, entry: Entry) {
-        match self.own.table.find(address) {
+        let key = Key::of(address);
+        match self.own.table.find(key) {
             Some(at) => _ = self.own.table.replace(at, entry),
-            None => self.insert(address, entry),
+            None => self.insert(key, entry),
         }
     }
 
     /// Says what is known of an address that has no entry of its own.
-    fn insert(&mut self, address: u64, entry: Entry) {
+    fn insert(&mut self, key: Key, entry: Entry) {
         // A release hides the block that is inherited, so it stays as long as that.
         let base = &self.base;
-        self.own.table.insert(address, entry, |address| {
+        self.own.table.insert(key, entry, |address| {
             !matches!(look_up(base.as_deref(), address), Some(Entry::Live(_)))
         });
     }
@@ -370,7 +378,7 @@ impl Shard {
     pub(super) fn restore(&mut self, address: u64, block: Block) -> bool {
         let is_free = !matches!(self.get(address), Some(Entry::Live(_)));
         if is_free {
-            self.occupy(address, block, usize::MAX);
+            self.occupy(Key::of(address), address, block);
         }
         is_free
     }
@@ -406,7 +414,7 @@ impl Shard {
 
     /// What this shard lies on, uppermost first.
     fn bases(&self) -> impl Iterator<Item = &Base> {
-        std::iter::successors(self.base.as_deref(), |base| base.below.as_deref())
+        iter::successors(self.base.as_deref(), |base| base.below.as_deref())
     }
 
     /// The live block that `address` lies in but does not begin.
@@ -430,27 +438,18 @@ impl Shard {
 }
 
 fn look_up(base: Option<&Base>, address: u64) -> Option<Entry> {
-    std::iter::successors(base, |base| base.below.as_deref())
+    iter::successors(base, |base| base.below.as_deref())
         .find_map(|base| base.layer.table.get(address))
 }
 
 impl Paired {
-    /// Empties it, for the calls of a batch at addresses of some shards.
-    fn begin(&mut self, batch: &Batch, shards: Range<usize>) {
-        let mut positions = mem::take(&mut self.positions);
+    /// Empties it, but for the memory that it has.
+    fn begin(&mut self) {
         let mut ends = mem::take(&mut self.ends);
         ends.clear();
-        positions.clear();
-        positions.resize(batch.calls.len(), 0);
-        let mut mine = 0;
-        for (position, shard) in (0..).zip(&batch.shards) {
-            positions[mine] = position;
-            mine += usize::from(shards.contains(&usize::from(*shard)));
-        }
-        positions.truncate(mine);
         *self = Self {
             ends,
-            positions,
+            positions: mem::take(&mut self.positions),
             ..Self::default()
         };
     }

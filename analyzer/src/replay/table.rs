@@ -31,31 +31,51 @@ pub(super) struct Table {
     released: usize,
 }
 
-/// A hash of an address; its top bits choose the shard.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "both halves of the product are folded into one"
-)]
-#[inline]
-pub(super) fn hash(address: u64) -> u64 {
-    let product = u128::from(address ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
-    (product >> 64) as u64 ^ product as u64
+/// An address and its hash, which says where it belongs: the top bits choose the shard, those below the word, the lowest are its tag.
+#[derive(Clone, Copy)]
+pub(super) struct Key {
+    address: u64,
+    hash: u64,
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "six bits are what is asked for"
-)]
-fn tag(hash: u64) -> u8 {
-    0x80 | (hash as u8 & 0x3F)
+impl Key {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both halves of the product are folded into one"
+    )]
+    #[inline]
+    pub(super) fn of(address: u64) -> Self {
+        let product = u128::from(address ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
+        Self {
+            address,
+            hash: (product >> 64) as u64 ^ product as u64,
+        }
+    }
+
+    /// The shard of the address.
+    #[inline]
+    pub(super) fn shard(self) -> usize {
+        (self.hash >> (u64::BITS - super::heap::SHARD_BITS)) as usize
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "six bits are what is asked for"
+    )]
+    #[inline]
+    fn tag(self) -> u8 {
+        0x80 | (self.hash as u8 & 0x3F)
+    }
 }
 
 /// A bit at the top of each byte of `word` that is `tag`, and perhaps of some above one that is.
+#[inline]
 fn matches(word: u64, tag: u8) -> u64 {
     let differing = (word & COMPARED) ^ (LOW * u64::from(tag));
     differing.wrapping_sub(LOW) & !differing & HIGH
 }
 
+#[inline]
 fn first_lane(mask: u64) -> usize {
     mask.trailing_zeros() as usize / 8
 }
@@ -76,56 +96,62 @@ impl Table {
     }
 
     pub(super) fn get(&self, address: u64) -> Option<Entry> {
-        self.find(address).map(|at| self.entry(at))
+        self.find(Key::of(address)).map(|at| self.entry(at))
     }
 
-    /// Has the tags of `address` come near, for [`hint`](Self::hint).
+    /// Has the tags of an address come near, for [`hint`](Self::hint).
     #[inline]
-    pub(super) fn fetch_tags(&self, address: u64) {
-        self.memory.fetch_word(self.place(hash(address)));
+    pub(super) fn fetch_tags(&self, key: Key) {
+        self.memory.fetch_word(self.place(key));
     }
 
-    /// Where the entry of `address` may be, by the first tag that is like its own; has it come near.
+    /// Has the entry come near that is probably the one of an address, by the first tag that is like its own; or without one
+    /// the place where it may be put.
     #[inline]
-    pub(super) fn hint(&self, address: u64) -> usize {
-        let hash = hash(address);
-        let place = self.place(hash);
+    pub(super) fn fetch_slot(&self, key: Key) {
+        let place = self.place(key);
         let word = self.memory.word(place);
-        let found = matches(word, tag(hash));
-        // Without one, a place all the same: where it may be put.
+        let found = matches(word, key.tag());
         let free = vacant(word) | 1 << 63;
         let at = place * LANES + first_lane(if found == 0 { free } else { found });
         self.memory.fetch_slot(at);
-        at
     }
 
-    /// Where the entry of `address` is, if there is one; `hint` is what [`hint`](Self::hint) said, if anything.
-    #[inline]
-    pub(super) fn find_near(&self, address: u64, hint: usize) -> Option<usize> {
-        if self.is_at(hint, address) {
-            return Some(hint);
+    /// Where the entry of an address is, if there is one.
+    #[inline(always)]
+    pub(super) fn find(&self, key: Key) -> Option<usize> {
+        let place = self.place(key);
+        let word = self.memory.word(place);
+        let found = matches(word, key.tag());
+        let at = place * LANES + first_lane(found | 1 << 63);
+        // The first that matches has that tag, for sure.
+        if found != 0 && self.is_of(at, key) {
+            return Some(at);
         }
-        self.find(address)
+        if found == 0 && vacant(word) != 0 {
+            return None;
+        }
+        self.find_from(place, key)
     }
 
     #[inline]
-    fn is_at(&self, at: usize, address: u64) -> bool {
+    fn is_of(&self, at: usize, key: Key) -> bool {
         let slot = self.memory.slot(at);
-        slot.is_some_and(|slot| slot::address(slot) == address) && self.memory.tag(at) >= 0x80
+        slot.is_some_and(|slot| slot::address(slot) == key.address)
     }
 
-    pub(super) fn find(&self, address: u64) -> Option<usize> {
+    /// As [`find`](Self::find), from a word on.
+    #[inline(never)]
+    fn find_from(&self, mut place: usize, key: Key) -> Option<usize> {
         if self.is_empty() {
             return None;
         }
-        let hash = hash(address);
-        let mut place = self.place(hash);
         loop {
             let word = self.memory.word(place);
-            let mut found = matches(word, tag(hash));
+            let mut found = matches(word, key.tag());
             while found != 0 {
                 let at = place * LANES + first_lane(found);
-                if self.is_at(at, address) {
+                if self.is_of(at, key) && self.memory.tag(at) >= 0x80 {
                     return Some(at);
                 }
                 found &= found - 1;
@@ -151,8 +177,7 @@ impl Table {
         self.live = self.live + usize::from(is_live) - usize::from(was_live);
         self.released = self.released + usize::from(is_released) - usize::from(was_released);
         if is_released != was_released {
-            let tag = self.memory.tag(at);
-            self.memory.set_tag(at, tag ^ RELEASED);
+            self.memory.flip_tag(at, RELEASED);
         }
         before
     }
@@ -170,31 +195,29 @@ impl Table {
         slot::release(slot, number, released);
         self.live -= 1;
         self.released += 1;
-        let tag = self.memory.tag(at);
-        self.memory.set_tag(at, tag | RELEASED);
+        self.memory.flip_tag(at, RELEASED);
         Some(block)
     }
 
     /// Puts a block where a release of its address is. `false`: there is something else, which stays.
     #[inline(always)]
     pub(super) fn occupy(&mut self, at: usize, block: &Block) -> bool {
-        let tag = self.memory.tag(at);
-        let Some(slot) = self.memory.slot_mut(at).filter(|_| tag & RELEASED != 0) else {
+        let Some(slot) = self.memory.slot_mut(at).filter(|it| slot::counted(it).1) else {
             return false;
         };
         slot::put_live(slot, block);
         self.live += 1;
         self.released -= 1;
-        self.memory.set_tag(at, tag & !RELEASED);
+        self.memory.flip_tag(at, RELEASED);
         true
     }
 
     /// Adds an entry of an address that has none.
-    pub(super) fn insert(&mut self, address: u64, entry: Entry, may_let_go: impl Fn(u64) -> bool) {
+    pub(super) fn insert(&mut self, key: Key, entry: Entry, may_let_go: impl Fn(u64) -> bool) {
         if self.used + 1 > self.room() {
             self.make_room(may_let_go);
         }
-        self.place_new(address, &entry);
+        self.place_new(key, &entry);
     }
 
     /// Slots that may be used: the fuller the table, the further a search goes, but memory is what bounds it.
@@ -202,9 +225,8 @@ impl Table {
         self.memory.words() * LANES / 16 * 15
     }
 
-    fn place_new(&mut self, address: u64, entry: &Entry) {
-        let hash = hash(address);
-        let mut place = self.place(hash);
+    fn place_new(&mut self, key: Key, entry: &Entry) {
+        let mut place = self.place(key);
         loop {
             let word = self.memory.word(place);
             let free = vacant(word) | matches(word, GIVEN_UP);
@@ -215,13 +237,13 @@ impl Table {
                 if before <= GIVEN_UP
                     && let Some(slot) = self.memory.slot_mut(at)
                 {
-                    slot::put(slot, address, entry);
+                    slot::put(slot, key.address, entry);
                     let (is_live, is_released) = slot::counted(slot);
                     self.used += usize::from(before == VACANT);
                     self.live += usize::from(is_live);
                     self.released += usize::from(is_released);
                     let released = RELEASED * u8::from(is_released);
-                    self.memory.set_tag(at, tag(hash) | released);
+                    self.memory.set_tag(at, key.tag() | released);
                     return;
                 }
             }
@@ -309,7 +331,7 @@ impl Table {
         };
         for (address, entry) in self.entries() {
             if entry != Entry::Forgotten {
-                next.place_new(address, &entry);
+                next.place_new(Key::of(address), &entry);
             }
         }
         *self = next;
@@ -319,9 +341,9 @@ impl Table {
         clippy::cast_possible_truncation,
         reason = "less than the words that there are"
     )]
-    fn place(&self, hash: u64) -> usize {
-        // The top bits chose the shard: those below choose the word.
-        let part = u128::from(hash << super::heap::SHARD_BITS) * self.memory.words() as u128;
+    #[inline]
+    fn place(&self, key: Key) -> usize {
+        let part = u128::from(key.hash << super::heap::SHARD_BITS) * self.memory.words() as u128;
         (part >> 64) as usize
     }
 
@@ -334,13 +356,14 @@ impl Table {
     }
 }
 
+#[inline]
 fn vacant(word: u64) -> u64 {
     word.wrapping_sub(LOW) & !word & HIGH
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, Table};
+    use super::{KEPT, Key, Table};
     use crate::address::{ReturnAddress, RuntimeAddress};
     use crate::replay::block::{Block, Entry, Moment, Released};
     use crate::sites::{Site, SiteTable};
@@ -379,9 +402,10 @@ mod tests {
     }
 
     fn put(table: &mut Table, address: u64, entry: Entry) {
-        match table.find_near(address, table.hint(address)) {
+        let key = Key::of(address);
+        match table.find(key) {
             Some(at) => _ = table.replace(at, entry),
-            None => table.insert(address, entry, |_| true),
+            None => table.insert(key, entry, |_| true),
         }
     }
 
