@@ -168,16 +168,26 @@ impl Family {
     #[inline]
     #[must_use]
     pub const fn from_flags(flags: u8) -> Self {
-        match flags & 0x0F {
-            0 => Self::Malloc,
-            1 => Self::Aligned,
-            2 => Self::New,
-            3 => Self::NewArray,
-            4 => Self::NewAligned,
-            5 => Self::NewArrayAligned,
-            _ => Self::Unknown,
-        }
+        Self::BY_NUMBER[flags as usize & 0x0F]
     }
+
+    const BY_NUMBER: [Self; 16] = {
+        let mut all = [Self::Unknown; 16];
+        let known = [
+            Self::Malloc,
+            Self::Aligned,
+            Self::New,
+            Self::NewArray,
+            Self::NewAligned,
+            Self::NewArrayAligned,
+        ];
+        let mut at = 0;
+        while at < known.len() {
+            all[known[at] as usize] = known[at];
+            at += 1;
+        }
+        all
+    };
 
     /// Whether a release by `release` is right for a block of this family.
     #[inline]

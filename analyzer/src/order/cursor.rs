@@ -5,6 +5,7 @@ use crate::time;
 use crate::trace::source::Slot;
 use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, flag};
+use std::ops::Range;
 
 /// A place in a source.
 pub(super) struct Cursor {
@@ -40,6 +41,7 @@ impl Stretch {
 
     /// The stretch that begins at a slot. Without a reading at both ends times stand as they are, and are open if what
     /// holds the slots is `is_late`.
+    #[inline(never)]
     pub(super) fn at(slots: &[Slot], from: usize, is_late: bool) -> Self {
         let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
         let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
@@ -52,9 +54,15 @@ impl Stretch {
             open_from: usize::MAX,
         };
         if !slots.get(from).is_some_and(is_reading) {
-            let is_open = is_late && slots.get(from).is_some_and(is_heap);
+            if !slots.get(from).is_some_and(is_heap) {
+                return alone;
+            }
+            let is_alike =
+                |slot: &&Slot| is_heap(slot) && !is_reading(slot) && time(slot) == alone.begin;
+            let alike = slots[from..].iter().take(Self::MOST);
             return Self {
-                open_from: if is_open { from } else { usize::MAX },
+                to: from + alike.take_while(is_alike).count(),
+                open_from: if is_late { from } else { usize::MAX },
                 ..alone
             };
         }
@@ -177,34 +185,50 @@ impl Cursor {
         self.sorted.is_none() && self.source.impossible == 0
     }
 
-    /// The events with numbers below `end` of a plain one, as they lie.
+    /// Moves a plain one on over all records with numbers below `end`; gives where they lie.
+    pub(super) fn pass_below(&mut self, end: u64) -> Range<usize> {
+        let from = self.at;
+        if self.source.highest < end {
+            self.at = self.source.place.slots as usize;
+            self.number = None;
+        } else {
+            self.each_below(end, |_, _, _| {});
+        }
+        from..self.at
+    }
+
+    /// The events at these places, as they lie.
     #[inline(always)]
-    pub(super) fn events_below(&mut self, end: u64, mut each: impl FnMut(Event)) {
+    pub(super) fn events(&mut self, range: Range<usize>, mut each: impl FnMut(Event)) {
         let place = &self.source.place;
         let slots = self.source.slots();
         let mut stretch = self.stretch;
-        let from = self.at;
-        self.at = slots.len();
-        self.number = None;
-        for (at, slot) in slots.iter().enumerate().skip(from) {
+        for at in range {
+            let sorted = self.sorted.as_ref().and_then(|sorted| sorted.get(at));
+            let (slot, tid) =
+                sorted.map_or((at, place.tid), |(_, slot, tid)| (*slot as usize, *tid));
+            let Some(slot) = slots.get(slot) else {
+                break;
+            };
             let head = Head::of(slot);
             if !head.is_record() {
                 continue;
             }
-            let number = head.full_number(place.reference);
-            if number >= end {
-                self.at = at;
-                self.number = Some(number);
-                break;
-            }
-            if at >= stretch.to || at < stretch.from {
-                stretch = Stretch::at(slots, at, place.is_late);
-            }
+            let record = Record::decode(slot);
+            let clock = if self.sorted.is_some() {
+                let passed = u64::from(record.time) * 1_000_000;
+                time::known(place.clock.saturating_add(passed))
+            } else {
+                if at >= stretch.to || at < stretch.from {
+                    stretch = Stretch::at(slots, at, place.is_late);
+                }
+                stretch.clock(place.clock, at)
+            };
             each(Event {
-                number,
-                clock: stretch.clock(place.clock, at),
-                tid: place.tid,
-                record: Record::decode(slot),
+                number: head.full_number(place.reference),
+                clock,
+                tid,
+                record,
             });
         }
         self.stretch = stretch;
@@ -215,33 +239,6 @@ impl Cursor {
         match &self.sorted {
             Some(sorted) => &self.source.slots()[sorted[at].1 as usize],
             None => &self.source.slots()[at],
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn event(&mut self, at: usize, number: u64) -> Event {
-        let record = Record::decode(self.slot(at));
-        let place = &self.source.place;
-        let clock = if self.sorted.is_some() {
-            time::known(
-                place
-                    .clock
-                    .saturating_add(u64::from(record.time) * 1_000_000),
-            )
-        } else {
-            if at >= self.stretch.to || at < self.stretch.from {
-                self.stretch = Stretch::at(self.source.slots(), at, place.is_late);
-            }
-            self.stretch.clock(place.clock, at)
-        };
-        Event {
-            number,
-            clock,
-            tid: match &self.sorted {
-                Some(sorted) => sorted[at].2,
-                None => self.source.place.tid,
-            },
-            record,
         }
     }
 }

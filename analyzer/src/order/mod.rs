@@ -14,6 +14,7 @@ use cursor::Cursor;
 use gaps::{note_gap, take_number};
 use std::collections::BTreeMap;
 use std::mem;
+use std::ops::Range;
 
 /// Numbers that are put in order at once.
 pub(crate) const WINDOW: u64 = 1 << 14;
@@ -57,6 +58,12 @@ pub(crate) fn walk<E: From<TraceError>>(
     Ok(())
 }
 
+/// Records that lie one after the other in a source.
+struct Span {
+    cursor: usize,
+    at: Range<usize>,
+}
+
 /// The sources of one stream, given out as events.
 #[derive(Default)]
 pub(crate) struct Order {
@@ -79,6 +86,8 @@ pub(crate) struct Order {
     sparse: Vec<(u64, u64)>,
     /// Sources of a window by the first number that is left in them, if they do not overlap.
     line: Vec<(u64, usize)>,
+    /// What a window gives out, in order.
+    spans: Vec<Span>,
     /// Copies that differ from the record that was taken.
     pub(crate) differing_copies: u64,
     /// Records that came when their window had been given out.
@@ -144,25 +153,65 @@ impl Order {
 
     /// Gives `each` the events of the next window, as far as their numbers are below `limit`. `false`: there are none
     /// below `limit`, of those that came so far.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn window(&mut self, limit: u64, mut each: impl FnMut(Event)) -> bool {
-        let Some(begin) = self.begin().filter(|begin| *begin < limit) else {
+        let Some((begin, end)) = self.begin_window(limit) else {
             return false;
         };
-        let end = begin.saturating_add(WINDOW).min(limit);
-        self.begin_below(end, &mut each);
-        if self.line_up(end) {
-            self.give_out_in_line(begin, end, &mut each);
-        } else {
-            let records: u64 = self.open.iter().map(Cursor::left).sum();
-            let is_sparse = records < WINDOW / SPARSE;
-            if is_sparse {
-                self.sort(end);
-            } else {
-                self.lay_out(begin, end);
-            }
-            self.give_out(begin, end, is_sparse, &mut each);
+        let mut next = begin;
+        if self.next != 0 && self.next < begin {
+            note_gap(&mut self.gaps, self.next, begin);
         }
+        let gaps = &mut self.gaps;
+        for span in &self.spans {
+            self.open[span.cursor].events(span.at.clone(), |event| {
+                if next < event.number {
+                    note_gap(gaps, next, event.number);
+                }
+                next = next.max(event.number.saturating_add(1));
+                each(event);
+            });
+        }
+        if next < end {
+            note_gap(gaps, next, end);
+        }
+        self.end_window(end);
+        true
+    }
+
+    /// Finds the spans of the next window. Gives where it begins and ends.
+    #[inline(never)]
+    fn begin_window(&mut self, limit: u64) -> Option<(u64, u64)> {
+        let begin = self.begin().filter(|begin| *begin < limit)?;
+        // What is below came late.
+        let begin = begin.max(self.next);
+        let end = begin.saturating_add(WINDOW).min(limit).max(begin);
+        self.spans.clear();
+        self.begin_below(end);
+        if self.line_up(end) {
+            for (_, cursor) in &self.line {
+                let at = self.open[*cursor].pass_below(end);
+                self.spans.push(Span {
+                    cursor: *cursor,
+                    at,
+                });
+            }
+            return Some((begin, end));
+        }
+        let records: u64 = self.open.iter().map(Cursor::left).sum();
+        if records < WINDOW / SPARSE {
+            self.sort(end);
+            let places = self.sparse.iter().map(|(_, place)| *place);
+            join(&mut self.spans, places);
+        } else {
+            self.lay_out(begin, end);
+            join(&mut self.spans, self.places.iter().copied());
+        }
+        Some((begin, end))
+    }
+
+    #[inline(never)]
+    fn end_window(&mut self, end: u64) {
         let held = &mut self.held;
         self.open.retain(|cursor| {
             let goes_on = cursor.number.is_some();
@@ -170,7 +219,6 @@ impl Order {
             goes_on
         });
         self.next = end;
-        true
     }
 
     /// The lowest number that was not given out.
@@ -180,25 +228,32 @@ impl Order {
         waiting.into_iter().chain(open).min()
     }
 
-    /// Begins every source that holds a number below `end`; gives out what comes late.
-    fn begin_below(&mut self, end: u64, each: &mut impl FnMut(Event)) {
+    /// Begins every source that holds a number below `end`; what comes late is to be given out first.
+    fn begin_below(&mut self, end: u64) {
+        let mut late = Vec::new();
         while let Some(entry) = self.waiting.first_entry()
             && entry.key().0 < end
         {
             let mut cursor = Cursor::new(entry.remove());
+            let place = cursor.place();
             while let Some(number) = cursor.number
                 && number < self.next
             {
                 if take_number(&mut self.gaps, number) {
-                    self.late += 1;
-                    let at = cursor.at;
-                    each(cursor.event(at, number));
+                    late.push((place, cursor.at));
                 }
                 cursor.advance();
             }
-            let place = cursor.place();
             let at = self.open.partition_point(|other| other.place() < place);
             self.open.insert(at, cursor);
+        }
+        self.late += late.len() as u64;
+        for (place, at) in late {
+            let cursor = self.open.partition_point(|other| other.place() < place);
+            self.spans.push(Span {
+                cursor,
+                at: at..at + 1,
+            });
         }
     }
 
@@ -217,26 +272,6 @@ impl Order {
             last = cursor.source.highest.min(end);
             is_after && cursor.is_plain()
         })
-    }
-
-    fn give_out_in_line(&mut self, begin: u64, end: u64, each: &mut impl FnMut(Event)) {
-        let mut next = begin;
-        if self.next != 0 && self.next < begin {
-            note_gap(&mut self.gaps, self.next, begin);
-        }
-        let gaps = &mut self.gaps;
-        for (_, index) in &self.line {
-            self.open[*index].events_below(end, |event| {
-                if next < event.number {
-                    note_gap(gaps, next, event.number);
-                }
-                next = event.number.saturating_add(1);
-                each(event);
-            });
-        }
-        if next < end {
-            note_gap(gaps, next, end);
-        }
     }
 
     fn lay_out(&mut self, begin: u64, end: u64) {
@@ -288,34 +323,18 @@ impl Order {
         self.differing_copies += differing;
         self.sparse = sparse;
     }
+}
 
-    fn give_out(&mut self, begin: u64, end: u64, is_sparse: bool, each: &mut impl FnMut(Event)) {
-        let mut next = begin;
-        if self.next != 0 && self.next < begin {
-            note_gap(&mut self.gaps, self.next, begin);
-        }
-        if is_sparse {
-            for (number, place) in &self.sparse {
-                if next < *number {
-                    note_gap(&mut self.gaps, next, *number);
-                }
-                next = number.saturating_add(1);
-                each(self.open[index_of(*place)].event(at_of(*place), *number));
-            }
-        } else {
-            for (number, place) in (begin..).zip(&self.places) {
-                if *place == NONE {
-                    continue;
-                }
-                if next < number {
-                    note_gap(&mut self.gaps, next, number);
-                }
-                next = number + 1;
-                each(self.open[index_of(*place)].event(at_of(*place), number));
-            }
-        }
-        if next < end {
-            note_gap(&mut self.gaps, next, end);
+/// Joins places, of which some are none, to spans.
+fn join(spans: &mut Vec<Span>, places: impl Iterator<Item = u64>) {
+    for place in places.filter(|place| *place != NONE) {
+        let (cursor, at) = (index_of(place), at_of(place));
+        match spans.last_mut() {
+            Some(last) if last.cursor == cursor && last.at.end == at => last.at.end += 1,
+            _ => spans.push(Span {
+                cursor,
+                at: at..at + 1,
+            }),
         }
     }
 }
@@ -457,6 +476,21 @@ mod tests {
         let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
         assert!(numbers.into_iter().eq(1..=3 * WINDOW));
         assert_eq!(order.held, 0);
+    }
+
+    #[test]
+    fn what_comes_late_brings_no_copy_of_what_was_given_out() {
+        let mut order = Order::default();
+        let far = 1 << 20;
+        order.feed(vec![source(0, &[1, 3, 4, 5, far])]);
+        assert_eq!(events(&mut order).len(), 4);
+        order.feed(vec![source(1, &[2])]);
+        assert_eq!(events(&mut order).len(), 1);
+        order.feed(vec![source(2, &[4, far + 1])]);
+        order.end();
+        let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [far, far + 1]);
+        assert_eq!(order.late, 1);
     }
 
     #[test]

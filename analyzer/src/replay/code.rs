@@ -26,7 +26,7 @@ pub(crate) struct Code {
     stacks: FxHashMap<u64, SiteId>,
     /// State of the module list: an address can belong to another module in another generation.
     generation: u32,
-    recent: Vec<Option<Recent>>,
+    recent: Box<[Option<Recent>; CACHED]>,
 }
 
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ impl Code {
             ranges: BTreeMap::new(),
             stacks: FxHashMap::default(),
             generation: 0,
-            recent: vec![None; CACHED],
+            recent: nothing_recent(),
         }
     }
 
@@ -115,21 +115,26 @@ impl Code {
     }
 
     /// The site of a heap record with this number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn site(&mut self, record: &Record, number: u64, sites: &mut SiteTable) -> SiteId {
-        let mut base = record.base;
-        if record.flags & flag::HAS_STACK != 0 {
-            if let Some(site) = self.stacks.get(&record.base) {
-                return *site;
-            }
-            base = 0; // the stack was lost; the innermost call site is not
-        }
-        let place = place_of(record.pc, base);
-        if let Some(recent) = self.recent[place]
-            && (recent.pc, recent.base, recent.generation) == (record.pc, base, self.generation)
+        let (pc, base) = (record.pc, record.base);
+        if record.flags & flag::HAS_STACK == 0
+            && let Some(recent) = self.recent[place_of(pc, base)]
+            && (recent.pc, recent.base, recent.generation) == (pc, base, self.generation)
         {
             return recent.site;
         }
+        self.find_site(record, number, sites)
+    }
+
+    #[inline(never)]
+    fn find_site(&mut self, record: &Record, number: u64, sites: &mut SiteTable) -> SiteId {
+        let has_stack = record.flags & flag::HAS_STACK != 0;
+        if has_stack && let Some(site) = self.stacks.get(&record.base) {
+            return *site;
+        }
+        // Where the stack was lost, the innermost call site is not.
+        let base = if has_stack { 0 } else { record.base };
         let module = self.module(record.pc, base, number, sites);
         let site = sites.add(Site {
             call: ReturnAddress(RuntimeAddress(record.pc)),
@@ -137,7 +142,7 @@ impl Code {
             parent: None,
         });
         if !self.unloaded.contains_key(&base) {
-            self.recent[place] = Some(Recent {
+            self.recent[place_of(record.pc, base)] = Some(Recent {
                 pc: record.pc,
                 base,
                 generation: self.generation,
@@ -181,9 +186,20 @@ fn is_without_text(unnamed: &Module, module: &Module) -> bool {
     !unnamed.is_named() && is_alike
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the top bits are what is asked for"
+)]
+#[inline]
 fn place_of(pc: u64, base: u64) -> usize {
     let mixed = (pc ^ base.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    usize::try_from(mixed >> 51).unwrap_or(0) % CACHED
+    (mixed >> 51) as usize % CACHED
+}
+
+fn nothing_recent() -> Box<[Option<Recent>; CACHED]> {
+    // Not by way of the stack, where it is large.
+    let none = vec![None; CACHED].into_boxed_slice();
+    none.try_into().unwrap_or_else(|_| Box::new([None; CACHED]))
 }
 
 #[cfg(test)]

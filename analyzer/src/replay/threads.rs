@@ -62,6 +62,7 @@ impl Threads {
         &mut self.threads[index]
     }
 
+    #[inline(never)]
     fn find(&mut self, tid: u32) -> usize {
         let next = self.threads.len();
         let index = *self.by_tid.entry(tid).or_insert(next);
@@ -82,7 +83,7 @@ impl Threads {
     }
 
     /// Takes note of a block that was handed to a thread.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hand_out(&mut self, tid: u32, address: u64, number: u64, size: u64) {
         let thread = self.get(tid);
         let before = std::mem::replace(&mut thread.last, (address, number));
@@ -91,16 +92,21 @@ impl Threads {
         usage.handed_out += 1;
         usage.handed_out_bytes = usage.handed_out_bytes.saturating_add(size);
         if self.threads.len() > FEW {
-            if self.last.get(&before.0) == Some(&before.1) {
-                self.last.remove(&before.0);
-            }
-            self.last.insert(address, number);
+            self.replace_last(before, (address, number));
         }
+    }
+
+    #[inline(never)]
+    fn replace_last(&mut self, before: (u64, u64), after: (u64, u64)) {
+        if self.last.get(&before.0) == Some(&before.1) {
+            self.last.remove(&before.0);
+        }
+        self.last.insert(after.0, after.1);
     }
 
     /// Takes note of a release. Gives the number of the last block that some thread was handed, if it was one at this
     /// address: that block was a temporary one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, tid: u32, address: u64, number: u64) -> u64 {
         let thread = self.get(tid);
         thread.last_call = number;
@@ -108,6 +114,15 @@ impl Threads {
         if thread.last.0 == address {
             return thread.last.1;
         }
+        if self.threads.len() == 1 {
+            return 0;
+        }
+        self.last_at(address)
+    }
+
+    /// The number of the last block that some thread was handed, if it was one at this address.
+    #[inline(never)]
+    fn last_at(&self, address: u64) -> u64 {
         if self.threads.len() > FEW {
             return self.last.get(&address).copied().unwrap_or(0);
         }

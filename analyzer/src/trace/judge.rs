@@ -94,9 +94,9 @@ fn content(frame: &Frame) -> Content {
 fn unpacked(frame: &Frame) -> Content {
     let payload = &frame.block[frame.payload()];
     let mut unpacker = Unpacker::new(frame.header.first, payload);
-    let most = unpacker.most().min(MOST_PACKED) as usize;
-    let mut slots: Vec<Slot> = Vec::with_capacity(most);
-    slots.extend(unpacker.by_ref().take(most).map(|record| record.encode()));
+    let most = unpacker.most().min(MOST_PACKED);
+    let mut slots: Vec<Slot> = Vec::with_capacity(most as usize);
+    unpacker.words(most, |words| slots.push(Record::from_words(words).encode()));
     if !unpacker.is_whole() {
         return Content::Damaged;
     }

@@ -19,11 +19,17 @@ pub(super) fn is_possible(slot: &[u8; Record::SIZE], reference: u64) -> bool {
     }
     let flags = slot[1];
     let is_sound = match head.op {
-        op if op.is_heap() => !RESERVED_FAMILIES.contains(&(flags & 0x0F)),
+        op if op.is_heap() => is_heap_record(slot),
         Op::TEXT => is_text(&slot[TEXT_AT..], usize::from(flags)),
         op => flags == 0 && op.name().is_some(),
     };
     is_sound && is_near(head.distance(reference), reference)
+}
+
+/// Whether it is a heap record of a family that there is.
+#[inline]
+pub(super) fn is_heap_record(slot: &[u8; Record::SIZE]) -> bool {
+    Op(slot[0]).is_heap() && !RESERVED_FAMILIES.contains(&(slot[1] & 0x0F))
 }
 
 fn is_text(bytes: &[u8], used: usize) -> bool {

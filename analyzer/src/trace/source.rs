@@ -1,7 +1,7 @@
 //! A source: a run of record slots in one place, filled by one lane, and what a first look at it tells.
 
 use super::frames::Block;
-use super::possible::is_possible;
+use super::possible::{is_heap_record, is_possible};
 use heapwire_format::{Op, Record};
 
 /// A slot as it lies in the input.
@@ -66,7 +66,7 @@ pub(crate) struct Source {
 impl Source {
     /// A source with the range of its numbers found out.
     pub(crate) fn survey(place: Place) -> Self {
-        let mut source = Self {
+        let source = Self {
             lowest: u64::MAX,
             highest: 0,
             records: 0,
@@ -76,37 +76,46 @@ impl Source {
             impossible: 0,
             place,
         };
-        let mut last = None;
-        let (reference, is_newer) = (source.place.reference, source.place.is_newer);
-        let (mut lowest, mut highest, mut records, mut is_rising) = (u64::MAX, 0, 0, true);
-        for (index, slot) in (0u32..).zip(slots(&source.place)) {
+        match rising(&source.place) {
+            Some((lowest, highest)) => Self {
+                lowest,
+                highest,
+                records: source.place.slots,
+                ..source
+            },
+            None => source.look_at_each(),
+        }
+    }
+
+    fn look_at_each(mut self) -> Self {
+        let (reference, is_newer) = (self.place.reference, self.place.is_newer);
+        let (mut lowest, mut highest) = (u64::MAX, 0);
+        for (index, slot) in (0u32..).zip(slots(&self.place)) {
             let head = Head::of(slot);
             if !is_newer && !is_possible(slot, reference) {
-                source.impossible += 1;
+                self.impossible += 1;
                 continue;
             }
             if !head.is_record() {
                 continue;
             }
             let number = head.full_number(reference);
-            lowest = lowest.min(number);
-            highest = highest.max(number);
-            records += 1;
-            is_rising &= last.is_none_or(|last| last < number);
-            last = Some(number);
+            // The last one was the highest, as long as they rise.
+            self.is_rising &= self.records == 0 || highest < number;
+            lowest = number.min(lowest);
+            highest = number.max(highest);
+            self.records += 1;
             if !head.op.is_heap() {
-                source.has_fork |= head.op == Op::FORK;
-                if head.op == Op::PROCESS && source.process_slot.is_none() {
-                    source.process_slot = Some(index);
+                self.has_fork |= head.op == Op::FORK;
+                if head.op == Op::PROCESS && self.process_slot.is_none() {
+                    self.process_slot = Some(index);
                 }
             }
         }
         Self {
             lowest,
             highest,
-            records,
-            is_rising,
-            ..source
+            ..self
         }
     }
 
@@ -154,6 +163,26 @@ impl Source {
     }
 }
 
+/// The first and the last number, if there are only heap records that can be, and their numbers rise: so it is with nearly all.
+fn rising(place: &Place) -> Option<(u64, u64)> {
+    let slots = slots(place);
+    let reference = place.reference;
+    let mut last = None;
+    for slot in slots {
+        let head = Head::of(slot);
+        let number = head.full_number(reference);
+        if !is_heap_record(slot) || last.is_some_and(|last| number <= last) {
+            return None;
+        }
+        last = Some(number);
+    }
+    // All between those are as near.
+    let (first, last) = (slots.first()?, slots.last()?);
+    let are_near = is_possible(first, reference) && is_possible(last, reference);
+    let number = |slot| Head::of(slot).full_number(reference);
+    are_near.then(|| (number(first), number(last)))
+}
+
 fn slots(place: &Place) -> &[Slot] {
     let length = place.slots as usize * Record::SIZE;
     place.block[place.at..][..length].as_chunks().0
@@ -178,7 +207,9 @@ impl Head {
     /// Whether the slot holds a record that takes a number.
     #[inline]
     pub(crate) fn is_record(self) -> bool {
-        self.op != Op::HOLE && self.op != Op::VOID
+        // Both at once: one is all zeros, the other all ones.
+        const { assert!(Op::HOLE.0 == 0 && Op::VOID.0 == 0xFF) };
+        self.op.0.wrapping_add(1) > 1
     }
 
     /// As [`Record::full_number`].
