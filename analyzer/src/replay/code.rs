@@ -186,10 +186,6 @@ fn is_without_text(unnamed: &Module, module: &Module) -> bool {
     !unnamed.is_named() && is_alike
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the top bits are what is asked for"
-)]
 #[inline]
 fn place_of(pc: u64, base: u64) -> usize {
     let mixed = (pc ^ base.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
