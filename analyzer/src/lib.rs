@@ -61,6 +61,8 @@ pub struct Options {
     pub step: Option<u64>,
     /// The blocks that timelines show; all where nothing is given. Modules, functions, threads and sizes count.
     pub charted: Option<Selection>,
+    /// Name the steps of timelines that calls of other steps may belong to.
+    pub unsure_steps: bool,
     /// List every site.
     pub all_sites: bool,
     /// The blocks and wrong releases that a report lists.
@@ -94,7 +96,14 @@ fn replayed(
     let mut sites = SiteTable::default();
     let stops = match options.until {
         None => Stops::default(),
-        Some(Until::Time(time)) => Stops::At(time),
+        Some(Until::Time(time)) => {
+            // A child's frames may come later than what comes after that time of its parent.
+            if trace.can_be_read_again() {
+                trace.index_all()?;
+                progress::expect(trace.length());
+            }
+            Stops::At(time)
+        }
         Some(Until::Peak) => {
             // What is counted on the way is counted when the trace is read for the second time.
             trace.index_all()?;
@@ -108,6 +117,7 @@ fn replayed(
     let chart = Chart {
         step: options.step,
         only: charted(trace, &stops, options)?,
+        shows_pauses: options.unsure_steps,
     };
     let images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);

@@ -243,7 +243,7 @@ fn a_timeline_can_be_cut_out() {
     let text = run("timeline", &path, "--csv --step 1s --from 1s --to 2s").stdout;
     assert_eq!(
         text,
-        "pid,time_ns,live_bytes,live_blocks\n4711,1000000000,2107,3\n"
+        "pid,time_ns,live_bytes,live_blocks,unsure\n4711,1000000000,2107,3,0\n"
     );
 }
 
@@ -282,7 +282,10 @@ fn a_timeline_is_of_the_blocks_that_fit() {
         command().args(["timeline", "--csv", "--step", "1s", "--thread", "4711", "-"]),
         std::fs::read(&path).unwrap(),
     );
-    assert_eq!(piped.stdout.lines().nth(2), Some("4711,1000000000,2107,3"));
+    assert_eq!(
+        piped.stdout.lines().nth(2),
+        Some("4711,1000000000,2107,3,0")
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Several process images in one trace, and modules that come and go.
 
-use heapwire_tests::run::{live_blocks, report};
+use heapwire_tests::run::{json as read, list, live_blocks, on, prose, report};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{BASE, CLOCK, PC, Record, Writer};
 use serde_json::{Value, json};
@@ -38,6 +38,67 @@ fn child(point: u64) -> Writer {
         .process(4712, &keys)
         .module(BASE, 0x10_0000, "/bin/p");
     writer
+}
+
+#[test]
+fn what_has_ended_before_a_moment_holds_no_block_then() {
+    let scratch = Scratch::new("ended");
+    let at = |op, ptr, time| Record {
+        op,
+        ptr,
+        time,
+        size: 40,
+        pc: PC,
+        base: if op < 0x70 { BASE } else { 0 },
+        ..Record::default()
+    };
+    // One image becomes another after a second, which goes on for three, longer than a child.
+    let mut before = Writer::new();
+    before.record(at(1, 0x1000, 500)).record(at(0x76, 0, 1000));
+    let mut after = Writer::bare(0x0000_00AA);
+    after.process(4711, &["exe=/bin/q", "began=exec"]);
+    after.record(at(1, 0x2000, 1500)).record(at(0x77, 0, 4000));
+    let mut other = Writer::bare(0x0000_00BB);
+    other.process(4712, &["exe=/bin/r", "began=exec"]);
+    other.record(at(1, 0x3000, 200)).record(at(0x77, 0, 2000));
+    let bytes = [before.bytes(), after.bytes(), other.bytes()].concat();
+    let path = scratch.write("t.hwt", bytes);
+    let live = |arguments: &[&str]| {
+        let found = read(&on(
+            &[&["blocks", "--format", "json"], arguments].concat(),
+            &path,
+        ));
+        let of = list(&found["processes"]).iter().map(|of| {
+            let blocks = list(&of["blocks"]).iter();
+            let addresses: Vec<_> = blocks
+                .map(|it| it["address"].as_str().unwrap().to_owned())
+                .collect();
+            (addresses.join(" "), of["ended"] == true)
+        });
+        of.collect::<Vec<_>>()
+    };
+    let of = |expected: [(&str, bool); 3]| expected.map(|(at, ended)| (at.to_owned(), ended));
+    let (first, second, third) = ("0x1000", "0x2000", "0x3000");
+    assert_eq!(
+        live(&["--at", "900ms"]),
+        of([(first, false), ("", false), (third, false)])
+    );
+    assert_eq!(
+        live(&["--at", "1600ms"]),
+        of([("", true), (second, false), (third, false)])
+    );
+    assert_eq!(
+        live(&["--at", "3s"]),
+        of([("", true), (second, false), ("", true)])
+    );
+    // What a cycle left behind is not taken back by an end.
+    let cycle = ["--from", "0s", "--to", "1s", "--until", "3s"];
+    assert_eq!(
+        live(&cycle),
+        of([(first, false), ("", false), (third, false)])
+    );
+    let text = prose(&on(&["blocks", "--at", "3s"], &path).stdout);
+    assert!(text.contains("2 processes had ended by then"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a report says of when.
 
 use heapwire_tests::build::Sample;
-use heapwire_tests::run::{Run, command, list, live_blocks, on, record, report};
+use heapwire_tests::run::{Run, command, list, live_blocks, on, prose, record, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 
@@ -34,6 +34,28 @@ fn a_call_after_a_pause_claims_no_time_that_nobody_read() {
     // Nor is the block left out where those of after the pause are asked for.
     let later = on(&["blocks", "--live", "--from", "150ms"], &recording.trace).stdout;
     assert!(later.contains(" 25 B"), "{later}");
+    // What is taken for earlier than a moment in the pause may have been later, and that is said, as of ages and steps.
+    let said = |arguments: &[&str], what: &str| {
+        let run = on(arguments, &recording.trace);
+        let all = prose(&(run.stdout + &run.stderr));
+        assert_eq!(all.contains(what), time < PAUSE, "{arguments:?}: {all}");
+    };
+    let later = "may have been later";
+    said(&["blocks", "--at", "100ms"], later);
+    said(&["report", "--until", "100ms"], later);
+    said(&["blocks", "--live", "--min-age", "1ms"], "may not fit");
+    said(&["report", "--to", "150ms"], "may not fit");
+    said(
+        &["timeline", "--step", "50ms"],
+        "another one of the steps marked",
+    );
+    let whole = prose(&on(&["blocks", "--at", "1h"], &recording.trace).stdout);
+    assert!(!whole.contains(later), "{whole}");
+    assert!(whole.contains("one process had ended by then"), "{whole}");
+    let marked = on(&["timeline", "--csv", "--step", "50ms"], &recording.trace).stdout;
+    let rows = marked.lines().skip(1);
+    let marks: Vec<&str> = rows.filter_map(|row| row.rsplit(',').next()).collect();
+    assert_eq!(marks.contains(&"1"), time < PAUSE, "{marked}");
     // What is live when a signal ends a program is no leak, and that is said.
     let checked = on(&["check"], &recording.trace).stderr;
     assert!(

@@ -56,7 +56,7 @@ fn a_timeline_can_be_read_by_a_program() {
     let run = run(&["timeline", "--csv", "--step", "1s"], &[&path]);
     assert_eq!(
         run.stdout,
-        "pid,time_ns,live_bytes,live_blocks\n4711,0,107,2\n"
+        "pid,time_ns,live_bytes,live_blocks,unsure\n4711,0,107,2,0\n"
     );
 }
 

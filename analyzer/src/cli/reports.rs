@@ -149,7 +149,7 @@ pub(crate) struct Blocks {
     /// Handed out at this function, FILE:LINE or address
     #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<String>,
-    /// At least so old
+    /// At least so old when the process, or what is looked at of it, ends
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) min_age: Option<u64>,
     #[command(flatten)]
@@ -190,7 +190,7 @@ pub(crate) struct Timeline {
     pub(crate) like: Like,
     #[command(flatten)]
     pub(crate) places: Places,
-    /// Commas between columns, and times in nanoseconds
+    /// Commas between columns, times in nanoseconds, 1 in the last column where calls may belong to a step beside
     #[arg(long)]
     pub(crate) csv: bool,
 }

@@ -23,19 +23,20 @@ pub(crate) fn live(
     let names = Names::of(&named, sites, &options.symbols);
     let processes = images.images.iter().map(|image| {
         let clock = Clock::of(image, images);
-        let blocks = image.outcome.blocks.iter();
+        let ended = selection.of_running && has_ended(image, clock, options);
+        let blocks = image.outcome.blocks.iter().filter(|_| !ended);
         let blocks = blocks.map(|live| shown(live, clock, &names));
         let end = end(image, clock, options);
         ProcessBlocks {
             pid: image.pid,
+            ended,
             blocks: blocks.filter(|block| selection.takes(block, end)).collect(),
         }
     });
-    let processes = processes.collect();
-    let mut warnings = warnings::of(trace, images);
-    if options.until.is_some() {
-        warnings::forget_ends(&mut warnings);
-    }
+    let processes: Vec<ProcessBlocks> = processes.collect();
+    let blocks = processes.iter().flat_map(|process| &process.blocks);
+    let unsure = blocks.filter(|block| selection.is_unsure_of(block)).count();
+    let mut warnings = warnings::of_part(trace, images, selection, options, unsure as u64);
     let counts = images.images.iter().map(|image| &image.outcome.counts);
     if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
         warnings.insert(0, warnings::no_records(trace, &images.images));
@@ -59,9 +60,23 @@ pub(crate) fn end(image: &Image, clock: Clock, options: &Options) -> u64 {
     let end = match options.until {
         Some(Until::Time(time)) => Some(time),
         Some(Until::Peak) => clock.time_ns(image.outcome.peak.clock),
-        None => clock.time_ns(image.outcome.last_clock),
+        None => {
+            let last = image.outcome.last_clock;
+            clock.time_ns(image.seen_to_end.map_or(last, |seen| seen.max(last)))
+        }
     };
     end.unwrap_or(0)
+}
+
+/// Whether a process had ended at the time that the trace is followed to.
+fn has_ended(image: &Image, clock: Clock, options: &Options) -> bool {
+    let Some(Until::Time(time)) = options.until else {
+        return false;
+    };
+    let told = image.outcome.ending;
+    let is_told = told.end.is_some() || told.is_exec || told.fault.is_some();
+    let seen = image.seen_to_end.and_then(|at| clock.time_ns(at));
+    !image.is_stopped && is_told || seen.is_some_and(|seen| seen <= time)
 }
 
 /// A block with the names of its site.

@@ -6,7 +6,7 @@ use crate::images::Image;
 use crate::naming::Names;
 use crate::replay::SiteRow;
 use crate::report::system::is_system_frame;
-use crate::report::{Block, Fault, Group};
+use crate::report::{Block, Fault, Group, Moment};
 use crate::sites::SiteId;
 use crate::{Options, Selection};
 use std::cmp::Reverse;
@@ -33,6 +33,8 @@ pub(crate) struct Focus {
     pub(crate) leaks: Vec<SiteRow>,
     /// Most bytes first; those of marks as they come.
     pub(crate) groups: Vec<Group>,
+    /// How many of these blocks may not fit.
+    pub(crate) unsure: u64,
 }
 
 impl Focus {
@@ -52,32 +54,24 @@ impl Focus {
             groups.extend(empty.map(|key| (key.clone(), Group::empty(key.1))));
         }
         let end = blocks::end(image, clock, options);
+        let mut unsure = 0;
         for live in outcome.blocks.iter().filter(|live| !live.is_inherited) {
             let block = blocks::shown(live, clock, names);
             if !options.selection.takes(&block, end) {
                 continue;
             }
+            unsure += u64::from(options.selection.is_unsure_of(&block));
             let at = live.block.handed_out;
             let row = by_site.entry(at.site).or_insert(SiteRow {
-                site: at.site,
-                live_bytes: 0,
-                live_blocks: 0,
-                handed_out: 0,
-                temporary: 0,
-                handed_out_bytes: 0,
-                grown: (0, 0),
-                at_peak: (0, 0),
                 oldest: Some(at.clock), // blocks are in order of number
+                ..SiteRow::of(at.site)
             });
             row.live_blocks += 1;
             row.live_bytes = row.live_bytes.saturating_add(block.size);
             if let Some(by) = options.by {
-                let key = if by == By::Mark {
-                    let number = live.block.number;
-                    let cycle = outcome.marks.partition_point(|mark| mark.number < number);
-                    (cycle, cycle_name(image, cycle, clock))
-                } else {
-                    (0, by.name(&block))
+                let key = match by {
+                    By::Mark => cycle_of(image, live.block.number, clock),
+                    _ => (0, by.name(&block)),
                 };
                 let group = groups.entry(key);
                 let group = group.or_insert_with_key(|(_, name)| Group::empty(name.clone()));
@@ -102,7 +96,11 @@ impl Focus {
         if options.by != Some(By::Mark) {
             groups.sort_by_key(|group| Reverse(group.bytes));
         }
-        Self { leaks, groups }
+        Self {
+            leaks,
+            groups,
+            unsure,
+        }
     }
 }
 
@@ -114,6 +112,13 @@ impl Group {
             blocks: 0,
         }
     }
+}
+
+/// The number and the name of the cycle in which the record of `number` was made.
+fn cycle_of(image: &Image, number: u64, clock: Clock) -> (usize, String) {
+    let marks = &image.outcome.marks;
+    let cycle = marks.partition_point(|mark| mark.number < number);
+    (cycle, cycle_name(image, cycle, clock))
 }
 
 /// What the time from a mark to the next is called; number 0 is before the first.
@@ -182,28 +187,27 @@ impl Selection {
         if self.sizes.is_some() && fault.size.is_none() {
             return false;
         }
-        let at = |thread, time_ns, log_line, stack: &crate::report::Stack| Block {
-            address: fault.address.clone(),
-            size: fault.size.unwrap_or(0),
-            thread,
-            time_ns,
-            time_is_lower_bound: false,
-            log_line,
-            inherited: false,
-            stack: stack.clone(),
+        let release = Moment {
+            thread: fault.thread,
+            time_ns: fault.time_ns,
+            time_is_lower_bound: fault.time_is_lower_bound,
+            log_line: fault.log_line,
+            stack: fault.stack.clone(),
         };
-        let release = at(fault.thread, fault.time_ns, fault.log_line, &fault.stack);
-        let end = u64::MAX;
-        self.takes(&release, end)
-            || fault.allocation.as_ref().is_some_and(|moment| {
-                let allocation = at(
-                    moment.thread,
-                    moment.time_ns,
-                    moment.log_line,
-                    &moment.stack,
-                );
-                self.takes(&allocation, end)
-            })
+        let moments = [Some(&release), fault.allocation.as_ref()];
+        moments.into_iter().flatten().any(|moment| {
+            let block = Block {
+                address: fault.address.clone(),
+                size: fault.size.unwrap_or(0),
+                thread: moment.thread,
+                time_ns: moment.time_ns,
+                time_is_lower_bound: moment.time_is_lower_bound,
+                log_line: moment.log_line,
+                inherited: false,
+                stack: moment.stack.clone(),
+            };
+            self.takes(&block, u64::MAX)
+        })
     }
 
     /// What is asked for, in words; nothing where that is all.

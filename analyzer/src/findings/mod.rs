@@ -35,7 +35,7 @@ use crate::trace::Trace;
 use clock::Clock;
 use process::{Teller, sites_of};
 use std::collections::BTreeSet;
-use summary::summary;
+use summary::{saturating_sum, summary};
 
 /// Assembles the report of `images`.
 pub(crate) fn report(
@@ -61,10 +61,9 @@ pub(crate) fn report(
         teller.process(image)
     });
     let processes: Vec<_> = processes.collect();
-    let mut warnings = warnings::of(trace, images);
-    if options.until.is_some() {
-        warnings::forget_ends(&mut warnings);
-    }
+    let unsure = processes.iter().map(|process| process.unsure_blocks);
+    let unsure = saturating_sum(unsure);
+    let mut warnings = warnings::of_part(trace, images, &options.selection, options, unsure);
     warnings.extend(names.warnings());
     let mut report = Report {
         schema: 1,

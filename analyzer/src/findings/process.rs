@@ -34,7 +34,7 @@ impl Teller<'_> {
         let end = End::of(image);
         let shown = sites_of(outcome);
         let bypass = Bypass::of(image);
-        let (leaks, groups) = self.live(image);
+        let focus = self.focus(image);
         let command = declaration
             .map(|it| it.arguments.clone())
             .filter(|arguments| !arguments.is_empty());
@@ -57,9 +57,10 @@ impl Teller<'_> {
             modules: self.names.count_modules(&shown, self.sites),
             totals: totals(outcome),
             peak: self.peak(outcome),
-            timeline: self.timeline(outcome),
-            leaks,
-            groups,
+            timeline: self.timeline(image),
+            leaks: self.rows(&focus.leaks, Self::leak),
+            groups: focus.groups,
+            unsure_blocks: focus.unsure,
             errors: outcome
                 .faults
                 .iter()
@@ -78,20 +79,27 @@ impl Teller<'_> {
     }
 
     /// The live blocks that are asked for, by site and in groups.
-    fn live(&self, image: &Image) -> (Vec<report::Leak>, Vec<report::Group>) {
-        if !Focus::is_asked(self.options) {
-            return (self.rows(&image.outcome.leaks(), Self::leak), Vec::new());
+    fn focus(&self, image: &Image) -> Focus {
+        if Focus::is_asked(self.options) {
+            return Focus::on(image, self.clock, self.names, self.options);
         }
-        let focus = Focus::on(image, self.clock, self.names, self.options);
-        (self.rows(&focus.leaks, Self::leak), focus.groups)
+        Focus {
+            leaks: image.outcome.leaks(),
+            groups: Vec::new(),
+            unsure: 0,
+        }
     }
 
-    fn timeline(&self, outcome: &Outcome) -> report::Timeline {
+    fn timeline(&self, image: &Image) -> report::Timeline {
+        let (step, columns) = &image.outcome.timeline;
         match self.clock {
-            Clock::Time(..) => report::Timeline {
-                step_ns: outcome.timeline.0,
-                bytes: outcome.timeline.1.iter().map(|live| live.0).collect(),
-                blocks: outcome.timeline.1.iter().map(|live| live.1).collect(),
+            Clock::Time(begin, _) => report::Timeline {
+                step_ns: *step,
+                bytes: columns.iter().map(|live| live.0).collect(),
+                blocks: columns.iter().map(|live| live.1).collect(),
+                unsure: image
+                    .pauses
+                    .steps(begin, *step, columns.len() as u64, image.seen_to_end),
             },
             Clock::Lines => report::Timeline::default(),
         }

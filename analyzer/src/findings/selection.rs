@@ -28,8 +28,10 @@ pub struct Selection {
     pub site: Option<String>,
     /// Lowest and highest size.
     pub sizes: Option<(u64, u64)>,
-    /// So many nanoseconds old when the trace, or what is looked at of it, ends.
+    /// So many nanoseconds old when its process, or what is looked at of it, ends.
     pub min_age: Option<u64>,
+    /// Of a process that had not ended at the time up to which the trace is followed.
+    pub of_running: bool,
 }
 
 impl Selection {
@@ -51,6 +53,19 @@ impl Selection {
             stack,
         };
         selection.takes(&block, 0)
+    }
+
+    /// Whether it depends on times which blocks are taken.
+    pub(crate) fn asks_for_times(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.min_age.is_some()
+    }
+
+    /// Whether a block that is taken may not fit, as only a lower bound of its time is known.
+    pub(crate) fn is_unsure_of(&self, block: &Block) -> bool {
+        let is_early = |from| block.time_ns.is_some_and(|time| time < from);
+        let may_not_fit =
+            self.from.is_some_and(is_early) || self.to.is_some() || self.min_age.is_some();
+        block.time_is_lower_bound && may_not_fit
     }
 
     /// Whether `block` is asked for; `end` is the last moment that was looked at.

@@ -1,9 +1,11 @@
 //! Replays all process images of a trace, each child from the moment of its fork in the parent's replay.
 
+mod pauses;
 mod plan;
 mod run;
 mod sessions;
 
+pub(crate) use pauses::Pauses;
 pub(crate) use plan::{begin_clock, pids};
 
 use crate::declare::{Began, ProcessDeclaration};
@@ -24,8 +26,13 @@ pub(crate) struct Image {
     /// Pid, from the declaration or from its lanes.
     pub(crate) pid: Option<u64>,
     pub(crate) outcome: Outcome,
-    /// As `waitpid` gave it to an observer.
+    /// As `waitpid` gave it to an observer, and the clock then.
     pub(crate) wait_status: Option<u64>,
+    pub(crate) seen_to_end: Option<u64>,
+    /// Nothing of what came later was looked at.
+    pub(crate) is_stopped: bool,
+    /// Where its times are not known, if that is asked for or it was looked at up to a time.
+    pub(crate) pauses: Pauses,
     /// A forked child whose parent is not in the trace.
     pub(crate) lacks_parent: bool,
     /// Its lanes are in the trace: whatever it recorded is there when it ends.
@@ -82,8 +89,8 @@ pub(crate) enum Stops {
     Nowhere,
     /// So many nanoseconds after the first recorded process began.
     At(u64),
-    /// For each stream tag after the record of this number.
-    After(FxHashMap<u32, u64>),
+    /// After the record of this number, for each stream tag and for each session of a log in order.
+    After(FxHashMap<u32, u64>, Vec<u64>),
 }
 
 /// Where one replay stops.
@@ -95,31 +102,44 @@ struct Stop {
     clock: u64,
 }
 
+impl Stop {
+    const NOWHERE: Self = Self {
+        number: u64::MAX,
+        clock: u64::MAX,
+    };
+}
+
 impl Stops {
     fn of(&self, tag: u32, begin_clock: u64) -> Stop {
-        let mut stop = Stop {
-            number: u64::MAX,
-            clock: u64::MAX,
-        };
+        let mut stop = Stop::NOWHERE;
         match self {
             Self::Nowhere => {}
             Self::At(time) => stop.clock = time::lower_bound(begin_clock.saturating_add(*time)),
-            Self::After(numbers) => {
+            Self::After(numbers, _) => {
                 stop.number = numbers.get(&tag).map_or(0, |last| last.saturating_add(1));
             }
         }
         stop
+    }
+
+    /// The last number that is replayed of a session of a log, of those after `before` others.
+    fn of_session(&self, before: usize) -> Option<u64> {
+        match self {
+            Self::Nowhere | Self::At(_) => None, // a log knows no time
+            Self::After(_, sessions) => sessions.get(before).copied(),
+        }
     }
 }
 
 impl Images {
     /// Each image's moment of most live bytes.
     pub(crate) fn peaks(&self) -> Stops {
-        let images = self.images.iter();
+        let (sessions, streams): (Vec<_>, Vec<_>) =
+            self.images.iter().partition(|it| it.session.is_some());
+        let peak = |image: &Image| image.outcome.peak.number;
         Stops::After(
-            images
-                .map(|image| (image.tag, image.outcome.peak.number))
-                .collect(),
+            streams.into_iter().map(|it| (it.tag, peak(it))).collect(),
+            sessions.into_iter().map(peak).collect(),
         )
     }
 
@@ -158,8 +178,8 @@ impl Images {
     ) -> Result<Self, TraceError> {
         let mut found = run::all(trace, want_blocks, stops, chart, sites)?;
         for input in &trace.logs {
-            let logs =
-                sessions::replay(trace, *input, want_blocks, chart, sites, &mut found.images);
+            let images = &mut found.images;
+            let logs = sessions::replay(trace, *input, want_blocks, stops, chart, sites, images);
             found.logs.extend(logs);
         }
         Ok(found)

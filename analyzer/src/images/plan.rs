@@ -4,7 +4,7 @@ use crate::declare::{Began, ForkPoint, ProcessDeclaration};
 use crate::order::Order;
 use crate::replay::{Beginning, Chart};
 use crate::trace::source::Source;
-use crate::trace::{Stream, Trace, TraceError};
+use crate::trace::{Observed, Stream, Trace, TraceError};
 use rustc_hash::FxHashMap;
 
 /// Records at the start of a stream that its declaration is looked for among.
@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) parents: Vec<Option<usize>>,
     /// Fork points and children of each stream, in order.
     pub(super) children: Vec<Vec<(u64, usize)>>,
+    /// When each of them began, as far as that is known.
+    pub(super) begins: Vec<Option<u64>>,
     pub(super) begin_clock: u64,
     pub(super) begin_wall: Option<u64>,
 }
@@ -34,15 +36,12 @@ impl Plan {
             .collect::<Result<Vec<_>, _>>()?;
         let clocks = heads.iter().filter_map(|head| head.clock);
         let begin_clock = clocks.min().unwrap_or(0);
-        let declarations = heads.into_iter().map(|head| head.declaration);
-        Ok(Self::with(trace, declarations.collect(), begin_clock))
+        Ok(Self::with(trace, heads, begin_clock))
     }
 
-    pub(super) fn with(
-        trace: &Trace,
-        declarations: Vec<Option<ProcessDeclaration>>,
-        begin_clock: u64,
-    ) -> Self {
+    pub(super) fn with(trace: &Trace, heads: Vec<Head>, begin_clock: u64) -> Self {
+        let begins = heads.iter().map(Head::begin).collect();
+        let declarations: Vec<_> = heads.into_iter().map(|head| head.declaration).collect();
         let by_tag: FxHashMap<u32, usize> = (0..)
             .zip(&trace.streams)
             .map(|(index, stream)| (stream.tag, index))
@@ -70,6 +69,7 @@ impl Plan {
             declarations,
             parents,
             children,
+            begins,
         }
     }
 
@@ -78,6 +78,7 @@ impl Plan {
         self.declarations.resize(streams, None);
         self.parents.resize(streams, None);
         self.children.resize(streams, Vec::new());
+        self.begins.resize(streams, None);
     }
 
     pub(super) fn beginning(&self, stream: usize) -> Beginning {
@@ -111,6 +112,12 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// When the process began.
+    fn begin(&self) -> Option<u64> {
+        let declared = self.declaration.as_ref().map(|it| it.clock);
+        declared.or(self.clock)
+    }
+
     /// Reads as much of an indexed stream as is needed.
     pub(super) fn of(
         trace: &Trace,
@@ -162,8 +169,8 @@ pub(crate) fn pids(trace: &Trace) -> Result<Vec<Option<u64>>, TraceError> {
 }
 
 /// For each stream what an observer said of its end: it speaks of the last stream with that pid before it.
-pub(super) fn wait_statuses(trace: &Trace, pids: &[Option<u64>]) -> Vec<Option<u64>> {
-    let mut statuses = vec![None; pids.len()];
+pub(super) fn observed(trace: &Trace, pids: &[Option<u64>]) -> Vec<Option<Observed>> {
+    let mut ends = vec![None; pids.len()];
     let mut by_pid: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
     for (index, pid) in pids.iter().enumerate() {
         if let Some(pid) = pid {
@@ -175,10 +182,10 @@ pub(super) fn wait_statuses(trace: &Trace, pids: &[Option<u64>]) -> Vec<Option<u
         let before = streams.partition_point(|index| *index < observed.streams_before);
         let meant = streams[..before].last().or(streams.last());
         if let Some(index) = meant {
-            statuses[*index] = Some(observed.wait_status);
+            ends[*index] = Some(*observed);
         }
     }
-    statuses
+    ends
 }
 
 pub(super) fn pid(stream: &Stream, declaration: Option<&ProcessDeclaration>) -> Option<u64> {

@@ -1,8 +1,9 @@
 //! The replay of all images, each child from the moment of its fork in the parent's replay.
 
-use super::plan::{Head, Plan, pid, wait_statuses};
-use super::{Image, Images, Start, Stop, Stops};
+use super::plan::{Head, Plan, observed, pid};
+use super::{Image, Images, Pauses, Start, Stop, Stops};
 use crate::declare::Began;
+use crate::event::Event;
 use crate::order::Order;
 use crate::replay::{Beginning, Chart, Replay};
 use crate::sites::SiteTable;
@@ -92,7 +93,7 @@ impl Run<'_> {
                 .is_some_and(|it| it.fork.is_some());
             if !has_parent {
                 let clock = head.clock.unwrap_or(0);
-                self.plan = Plan::with(self.trace, vec![head.declaration], clock);
+                self.plan = Plan::with(self.trace, vec![head], clock);
                 if self.trace.streams.is_empty() {
                     return Ok(());
                 }
@@ -139,7 +140,7 @@ impl Run<'_> {
             let stop = self
                 .stops
                 .of(tag.map_or(0, |stream| stream.tag), self.plan.begin_clock);
-            match running.advance(stop, self.trace, self.sites)? {
+            match running.advance(stop, self.chart, self.trace, self.sites)? {
                 // A circle of parents comes back to its root.
                 Next::Fork(_, child) if child == root => {}
                 Next::Fork(_, child) if depth >= GENERATIONS => self.plan.parents[child] = None,
@@ -166,12 +167,21 @@ impl Run<'_> {
                     let children = mem::take(&mut self.plan.children[root]);
                     running.children = children.into_iter().peekable();
                 }
-                Next::End => {
-                    if let Some(done) = line.pop() {
-                        self.finish(done);
+                Next::Stopped => {
+                    running.has_stand_in = true;
+                    if let Some(next) = running.stand_in(&mut self.plan, stop) {
+                        line.push(next);
                     }
+                }
+                Next::End => {
+                    let done = line.pop();
                     if let Some(parent) = line.last_mut() {
                         parent.replay.resume();
+                    }
+                    match (done, line.last_mut()) {
+                        (Some(done), Some(stopped)) if done.stands_in => stopped.take_back(done),
+                        (Some(done), _) => self.finish(done),
+                        _ => {}
                     }
                 }
             }
@@ -202,6 +212,9 @@ impl Run<'_> {
             declaration,
             outcome,
             wait_status: None,
+            seen_to_end: None,
+            is_stopped: running.is_stopped,
+            pauses: running.pauses,
             lost: claimed.lost.into(),
             void: claimed.void.into(),
             differing_copies,
@@ -216,15 +229,16 @@ impl Run<'_> {
             .iter()
             .map(|image| image.as_ref().and_then(|image| image.pid))
             .collect();
-        let statuses = wait_statuses(self.trace, &pids);
-        let images = self.images.into_iter().zip(statuses);
+        let ends = observed(self.trace, &pids);
+        let images = self.images.into_iter().zip(ends);
         let images = images.zip(&self.trace.streams);
         Images {
             images: images
                 .filter(|(_, stream)| !stream.is_empty())
-                .filter_map(|((image, wait_status), _)| {
+                .filter_map(|((image, observed), _)| {
                     Some(Image {
-                        wait_status,
+                        wait_status: observed.map(|it| it.wait_status),
+                        seen_to_end: observed.map(|it| it.clock),
                         ..image?
                     })
                 })
@@ -245,12 +259,21 @@ struct Running {
     children: Peekable<IntoIter<(u64, usize)>>,
     /// Nothing more is to be replayed.
     is_stopped: bool,
+    pauses: Pauses,
+    /// What of the last window came after that.
+    beyond: Vec<Event>,
+    /// It goes on for one that is stopped, for what later children inherit.
+    stands_in: bool,
+    /// There is, or was, one that does so for this one.
+    has_stand_in: bool,
 }
 
 /// Where a replay stopped.
 enum Next {
     /// At a fork point, with the child.
     Fork(u64, usize),
+    /// Where nothing more is asked for, before the fork of children of which something is.
+    Stopped,
     /// Where it turned out that there are other streams.
     Several,
     End,
@@ -264,7 +287,43 @@ impl Running {
             replay: Replay::new(Beginning::default()),
             children: Vec::new().into_iter().peekable(),
             is_stopped: false,
+            pauses: Pauses::default(),
+            beyond: Vec::new(),
+            stands_in: false,
+            has_stand_in: false,
         }
+    }
+
+    /// One that goes on where this one is stopped, up to the last fork of a child of which something is asked for.
+    fn stand_in(&mut self, plan: &mut Plan, stop: Stop) -> Option<Self> {
+        let begins = |child: usize| plan.begins.get(child).copied().flatten();
+        let (asked, rest): (Vec<_>, Vec<_>) = self
+            .children
+            .by_ref()
+            .partition(|(_, child)| begins(*child).is_none_or(|clock| clock <= stop.clock));
+        self.children = rest.into_iter().peekable();
+        let (last, _) = asked.last()?;
+        let number = self.beyond.first().map(|event| event.number);
+        let number = number.or_else(|| self.order.begin());
+        let beginning = plan.beginning(self.supply.stream);
+        let from = Supply::ended(self.supply.stream);
+        Some(Self {
+            replay: self.replay.stand_in(number.unwrap_or(*last), beginning),
+            supply: mem::replace(&mut self.supply, from),
+            order: mem::take(&mut self.order),
+            children: asked.into_iter().peekable(),
+            is_stopped: false,
+            pauses: Pauses::default(),
+            beyond: mem::take(&mut self.beyond),
+            stands_in: true,
+            has_stand_in: false,
+        })
+    }
+
+    /// Ends one that stood in.
+    fn take_back(&mut self, other: Self) {
+        self.supply = other.supply;
+        self.order = other.order;
     }
 
     /// Begins as the plan says; a forked child with what its parent has.
@@ -288,15 +347,31 @@ impl Running {
     fn advance(
         &mut self,
         stop: Stop,
+        chart: &Chart,
         trace: &mut Trace,
         sites: &mut SiteTable,
     ) -> Result<Next, TraceError> {
         let fork = self.children.peek().map(|(number, _)| *number);
+        if self.stands_in && fork.is_none() {
+            return Ok(Next::End);
+        }
+        let stop = match self.stands_in {
+            true => Stop::NOWHERE,
+            false => stop,
+        };
         let limit = fork.unwrap_or(u64::MAX).min(stop.number);
         let (supply, order) = (&mut self.supply, &mut self.order);
-        let is_stopped = &mut self.is_stopped;
+        let (is_stopped, beyond) = (&mut self.is_stopped, &mut self.beyond);
+        let pauses = &mut self.pauses;
+        let sees_pauses = chart.shows_pauses || stop.clock != u64::MAX;
         let threads = rayon::current_num_threads();
         let are_several = self.replay.run(threads, move |events, mut batch| {
+            if !*is_stopped && !beyond.is_empty() {
+                for event in beyond.drain(..) {
+                    events.apply(&event, sites, &mut batch);
+                }
+                return Ok(batch);
+            }
             while !*is_stopped && !order.is_ready() {
                 match feed(trace, supply, order) {
                     Ok(true) => {}
@@ -309,8 +384,16 @@ impl Running {
             }
             let found = !*is_stopped
                 && order.window(limit, |event| {
-                    *is_stopped |= event.clock > stop.clock;
-                    if !*is_stopped {
+                    if event.clock > stop.clock && !*is_stopped {
+                        *is_stopped = true;
+                        pauses.stop(event.clock);
+                    }
+                    if *is_stopped {
+                        beyond.push(event);
+                    } else {
+                        if sees_pauses {
+                            pauses.see(event.clock);
+                        }
                         events.apply(&event, sites, &mut batch);
                     }
                 });
@@ -320,6 +403,8 @@ impl Running {
         })?;
         Ok(if are_several {
             Next::Several
+        } else if self.is_stopped && !self.has_stand_in {
+            Next::Stopped
         } else {
             match self.children.next() {
                 Some((number, child)) => Next::Fork(number, child),

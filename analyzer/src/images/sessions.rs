@@ -1,7 +1,7 @@
 //! Replays the sessions of logs of glibc's mtrace: each is a process image of its own.
 
 use crate::address::Machine;
-use crate::images::{Image, Start};
+use crate::images::{Image, Pauses, Start, Stops};
 use crate::log::{self, Batch, Condition, Reader, Seen, Session};
 use crate::progress;
 use crate::replay::{self, Beginning, Chart, Events, Replay};
@@ -38,6 +38,7 @@ pub(crate) fn replay(
     trace: &Trace,
     input: u32,
     want_blocks: bool,
+    stops: &Stops,
     chart: &Chart,
     sites: &mut SiteTable,
     images: &mut Vec<Image>,
@@ -49,7 +50,15 @@ pub(crate) fn replay(
     };
     for mut reader in Reader::all(trace.text(input), input) {
         while reader.next_session() {
-            images.push(replay_session(&mut reader, want_blocks, &chart, sites));
+            let before = images.iter().filter(|it| it.session.is_some()).count();
+            let last = stops.of_session(before);
+            images.push(replay_session(
+                &mut reader,
+                want_blocks,
+                last,
+                &chart,
+                sites,
+            ));
         }
         logs.push(Log {
             index: reader.session.log,
@@ -63,6 +72,7 @@ pub(crate) fn replay(
 fn replay_session(
     reader: &mut Reader<'_>,
     want_blocks: bool,
+    last: Option<u64>,
     chart: &Chart,
     sites: &mut SiteTable,
 ) -> Image {
@@ -75,12 +85,44 @@ fn replay_session(
         clock: 0,
         chart: chart.clone(),
     });
+    let end = last.map_or(u64::MAX, |last| last.saturating_add(1));
+    run(&mut replay, reader, end, sites);
+    let session = reader.session;
+    let taken = last.map_or(session.taken, |_| 0);
+    let mut outcome = replay.finish(taken, want_blocks, sites);
+    if session.is_mixed {
+        for fault in &mut outcome.faults {
+            fault.is_whole = false;
+        }
+    }
+    Image {
+        tag: 0,
+        declaration: None,
+        pid: None,
+        outcome,
+        wait_status: None,
+        seen_to_end: None,
+        is_stopped: last.is_some(),
+        pauses: Pauses::default(),
+        has_lanes: false,
+        lacks_parent: false,
+        start: start(&session),
+        lost: 0,
+        void: 0,
+        differing_copies: 0,
+        late: 0,
+        session: Some(session),
+    }
+}
+
+/// Replays what the session has below number `end`.
+fn run(replay: &mut Replay, reader: &mut Reader<'_>, end: u64, sites: &mut SiteTable) {
     let threads = rayon::current_num_threads();
     if threads == 1 {
         let mut read = Batch::default();
         replay.run(1, |events, batch| {
             refill(reader, &mut read)
-                .map(|()| look(&mut read, events, batch, sites))
+                .map(|()| look(&mut read, end, events, batch, sites))
                 .ok_or(())
         });
     } else {
@@ -99,33 +141,11 @@ fn replay_session(
             });
             let _ended = replay.run(threads - 1, |events, batch| {
                 let mut read = read.recv()?;
-                let batch = look(&mut read, events, batch, sites);
+                let batch = look(&mut read, end, events, batch, sites);
                 let _ = give_back.send(read); // nobody wants the last ones
                 Ok::<_, mpsc::RecvError>(batch)
             });
         });
-    }
-    let session = reader.session;
-    let mut outcome = replay.finish(session.taken, want_blocks, sites);
-    if session.is_mixed {
-        for fault in &mut outcome.faults {
-            fault.is_whole = false;
-        }
-    }
-    Image {
-        tag: 0,
-        declaration: None,
-        pid: None,
-        outcome,
-        wait_status: None,
-        has_lanes: false,
-        lacks_parent: false,
-        start: start(&session),
-        lost: 0,
-        void: 0,
-        differing_copies: 0,
-        late: 0,
-        session: Some(session),
     }
 }
 
@@ -138,9 +158,10 @@ fn refill(reader: &mut Reader<'_>, read: &mut Batch) -> Option<()> {
     (!read.events.is_empty()).then_some(())
 }
 
-/// Looks at what was read.
+/// Looks at what was read, as far as its numbers are below `end`.
 fn look(
     read: &mut Batch,
+    end: u64,
     events: &mut Events,
     mut batch: replay::Batch,
     sites: &mut SiteTable,
@@ -148,7 +169,7 @@ fn look(
     for module in read.modules.drain(..) {
         events.declare(module, sites);
     }
-    for event in &read.events {
+    for event in read.events.iter().filter(|event| event.number < end) {
         events.apply(event, sites, &mut batch);
     }
     batch

@@ -222,7 +222,7 @@ impl Order {
     }
 
     /// The lowest number that was not given out.
-    fn begin(&self) -> Option<u64> {
+    pub(crate) fn begin(&self) -> Option<u64> {
         let waiting = self.waiting.first_key_value().map(|(key, _)| key.0);
         let open = self.open.iter().filter_map(|cursor| cursor.number);
         waiting.into_iter().chain(open).min()

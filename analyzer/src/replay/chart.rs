@@ -11,6 +11,8 @@ pub(crate) struct Chart {
     pub(crate) step: Option<u64>,
     /// All blocks, where nothing else is asked for.
     pub(crate) only: Option<Arc<Only>>,
+    /// Say where times are not known.
+    pub(crate) shows_pauses: bool,
 }
 
 /// What a block must be like to count. All of it must hold.

@@ -99,6 +99,13 @@ impl Heap {
         }
     }
 
+    /// Takes over the reallocs that are under way in `other`.
+    pub(super) fn open_as(&mut self, other: &Self) {
+        for (shard, other) in self.shards.iter_mut().zip(&other.shards) {
+            shard.open = other.open.clone();
+        }
+    }
+
     /// Makes the heap whole again once the one forked off is gone.
     pub(super) fn thaw(&mut self) {
         self.shards.iter_mut().for_each(Shard::thaw);

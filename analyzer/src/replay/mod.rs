@@ -146,18 +146,32 @@ impl Replay {
     /// Operations that are open in the parent count as not done.
     /// This replay has to rest until [`resume`](Self::resume).
     pub(crate) fn fork(&mut self, first: u64, beginning: Beginning, takes_code: bool) -> Self {
-        let ledger = &self.ledger;
-        let mut blocks = ledger.inherited_blocks + ledger.usage.live_blocks;
-        let mut bytes = ledger
-            .inherited_bytes
-            .saturating_add(ledger.usage.live_bytes);
-        let mut heap = self.heap.fork();
+        let mut child = self.branch(first, beginning, takes_code);
         for (address, block) in self.heap.open_blocks() {
-            if !heap.restore(address, block) {
-                blocks = blocks.saturating_sub(1);
-                bytes = bytes.saturating_sub(block.size);
+            if !child.heap.restore(address, block) {
+                child.ledger.end(&block);
             }
         }
+        child
+    }
+
+    /// A replay that goes on with what comes from number `first` on, while this one stays as it is now.
+    ///
+    /// What it comes to itself is not the account of the process. This replay has to rest until [`resume`](Self::resume).
+    pub(crate) fn stand_in(&mut self, first: u64, beginning: Beginning) -> Self {
+        let mut other = self.branch(first, beginning, true);
+        other.heap.open_as(&self.heap);
+        other.events.threads = self.events.threads.clone();
+        other
+    }
+
+    fn branch(&mut self, first: u64, beginning: Beginning, takes_code: bool) -> Self {
+        let ledger = &self.ledger;
+        let blocks = ledger.inherited_blocks + ledger.usage.live_blocks;
+        let bytes = ledger
+            .inherited_bytes
+            .saturating_add(ledger.usage.live_bytes);
+        let heap = self.heap.fork();
         let numbers = Numbers::of_child(self.events.numbers, first);
         let code = if takes_code {
             self.events.code.clone()

@@ -27,6 +27,23 @@ pub(crate) struct SiteRow {
     pub(crate) oldest: Option<u64>,
 }
 
+impl SiteRow {
+    /// Of a site that handed out nothing.
+    pub(crate) const fn of(site: SiteId) -> Self {
+        Self {
+            site,
+            live_bytes: 0,
+            live_blocks: 0,
+            handed_out: 0,
+            temporary: 0,
+            handed_out_bytes: 0,
+            grown: (0, 0),
+            at_peak: (0, 0),
+            oldest: None,
+        }
+    }
+}
+
 /// A block that was never released, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveBlock {

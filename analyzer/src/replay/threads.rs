@@ -31,7 +31,7 @@ pub(crate) struct ThreadUsage {
     pub(crate) releases: u64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Thread {
     open: Vec<OpenRealloc>,
     /// Address and number of the block that it was handed last.
@@ -42,7 +42,7 @@ struct Thread {
 }
 
 /// The threads of a process image, by kernel tid.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Threads {
     by_tid: FxHashMap<u32, usize>,
     threads: Vec<Thread>,

@@ -140,6 +140,9 @@ pub struct Process {
     /// The same blocks by what was asked for, most bytes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
+    /// How many of these blocks may not fit what was asked for, as of their times only lower bounds are known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unsure_blocks: u64,
     /// Releases that were wrong, in order of number.
     pub errors: Vec<Fault>,
     /// Sites by blocks that were released before the same thread allocated again, most first.
@@ -246,6 +249,10 @@ pub struct Timeline {
     pub bytes: Vec<u64>,
     /// Most live blocks in each step.
     pub blocks: Vec<u64>,
+    /// Steps, counted from 0, in which it is not known when calls were made: they may belong to another one of these that follow
+    /// each other. Only where that is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsure: Vec<u64>,
 }
 
 /// Blocks of one site that were never released.
@@ -559,6 +566,9 @@ pub enum LiveAt {
 pub struct ProcessBlocks {
     /// Its pid.
     pub pid: Option<u64>,
+    /// It ended before the time at which blocks are to be live, so that none is.
+    #[serde(skip_serializing_if = "is_false")]
+    pub ended: bool,
     /// The blocks.
     pub blocks: Vec<Block>,
 }
@@ -589,4 +599,9 @@ pub struct Block {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
 const fn is_false(is: &bool) -> bool {
     !*is
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -1,7 +1,9 @@
 //! Forked children: what they inherit, and what they do with it.
 
 use super::made::{Made, REALLOC_NEW, REALLOC_OLD, live_blocks, report, warned};
-use crate::report::FaultKind;
+use crate::report::{FaultKind, ProcessBlocks};
+use crate::trace::Trace;
+use crate::{Options, Selection, Until, findings, replayed};
 
 const A: u64 = 0x1000;
 const B: u64 = 0x2000;
@@ -64,6 +66,89 @@ fn both_may_release_what_was_there_at_the_fork() {
         assert_eq!(of_child.leaks.len(), 1);
         assert_eq!((of_child.end, of_child.exit_status), ("normal", Some(7)));
     }
+}
+
+/// Live blocks at `until`: of each process address, size, and whether it was inherited.
+fn live_at(inputs: Vec<Vec<u8>>, until: Until) -> Vec<Vec<(String, u64, bool)>> {
+    let mut trace = Trace::of_bytes(inputs).unwrap();
+    let options = Options {
+        until: Some(until),
+        ..Options::default()
+    };
+    let (images, sites) = replayed(&mut trace, true, &options).unwrap();
+    let live = findings::live(&trace, &images, &sites, &Selection::default(), &options);
+    let blocks = |process: &ProcessBlocks| {
+        let blocks = process.blocks.iter();
+        let blocks = blocks.map(|it| (it.address.clone(), it.size, it.inherited));
+        blocks.collect()
+    };
+    live.processes.iter().map(blocks).collect()
+}
+
+#[test]
+fn a_child_inherits_what_its_parent_had_after_its_own_peak() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(A, 10, 0x10).malloc(B, 20, 0x20);
+    // The realloc of another thread is under way at the peak.
+    parent.by(101).heap(REALLOC_OLD, 0, B, 15, 0x21).by(100);
+    parent.malloc(0x9000, 1000, 0x30);
+    parent
+        .by(101)
+        .heap(REALLOC_NEW, 0, 0x5000, 15, 0x21)
+        .by(100);
+    parent.free(0x9000, 0x31).malloc(0x6000, 5, 0x32);
+    let mut child = parent.child(0xB0);
+    child.free(A, 0x40).malloc(0x7000, 7, 0x41);
+    let mut grandchild = child.child(0xC0);
+    grandchild.malloc(0x8000, 1, 0x42).end(0);
+    child.free(0x7000, 0x43).end(0);
+    parent.free(0x6000, 0x33).end(0);
+    let inputs = || vec![parent.bytes(), child.bytes(), grandchild.bytes()];
+    let block = |address: &str, size, inherited| (address.to_owned(), size, inherited);
+    let of_parent = vec![
+        block("0x1000", 10, false),
+        block("0x2000", 20, false),
+        block("0x9000", 1000, false),
+    ];
+    let of_child = vec![
+        block("0x5000", 15, true),
+        block("0x6000", 5, true),
+        block("0x7000", 7, false),
+    ];
+    let mut of_grandchild = of_child.clone();
+    of_grandchild[2].2 = true;
+    of_grandchild.push(block("0x8000", 1, false));
+    assert_eq!(
+        live_at(inputs(), Until::Peak),
+        [of_parent, of_child, of_grandchild]
+    );
+}
+
+#[test]
+fn a_child_that_began_before_a_moment_inherits_all_that_was_there_at_its_fork() {
+    // The parent's clock was read a little later than the child's.
+    let mut parent = Made::new(0xA0);
+    parent.at(10).malloc(A, 10, 0x10).at(21).malloc(B, 20, 0x20);
+    let mut child = parent.child(0xB0);
+    child.at(20).free(B, 0x30).malloc(0x3000, 7, 0x40).end(0);
+    parent.at(30).free(A, 0x11).end(0);
+    let at = |ms: u64| Until::Time(ms * 1_000_000);
+    let inputs = || vec![parent.bytes(), child.bytes()];
+    let sizes = |until| -> Vec<Vec<u64>> {
+        let of = live_at(inputs(), until);
+        of.iter()
+            .map(|of| of.iter().map(|it| it.1).collect())
+            .collect()
+    };
+    assert_eq!(sizes(at(20)), [vec![10], vec![10, 7]]);
+    let mut trace = Trace::of_bytes(inputs()).unwrap();
+    let options = Options {
+        until: Some(at(20)),
+        ..Options::default()
+    };
+    let (images, sites) = replayed(&mut trace, true, &options).unwrap();
+    let report = findings::report(&trace, &images, &sites, &options);
+    assert!(report.processes.iter().all(|it| it.errors.is_empty()));
 }
 
 #[test]

@@ -227,6 +227,11 @@ impl Trace {
         }
     }
 
+    /// Whether all inputs can be read a second time as they are.
+    pub(crate) fn can_be_read_again(&self) -> bool {
+        self.inputs.iter().all(|input| input.store().is_some())
+    }
+
     /// Bytes of the inputs that can be read again.
     pub(crate) fn length(&self) -> u64 {
         let stores = self.inputs.iter().filter_map(Input::store);

@@ -25,6 +25,16 @@ enum From {
     End,
 }
 
+impl Supply {
+    /// One of which nothing is left.
+    pub(crate) fn ended(stream: usize) -> Self {
+        Self {
+            stream,
+            from: From::End,
+        }
+    }
+}
+
 /// What came.
 pub(crate) enum Supplied {
     Sources(Vec<Source>),

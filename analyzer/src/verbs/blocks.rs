@@ -36,6 +36,7 @@ pub(crate) fn blocks(
     let selection = Selection {
         site: asked.site.clone(),
         min_age: asked.min_age,
+        of_running: matches!(asked.at, Some(At::Time(_))),
         ..asked.filters.selection()
     };
     let live = heapwire::live_blocks(&asked.traces, &selection, &options)?;
@@ -58,6 +59,7 @@ pub(crate) fn timeline(
     let options = Options {
         step: asked.step,
         charted: (like != Selection::default()).then_some(like),
+        unsure_steps: true,
         symbols: reading::places(&asked.places),
         ..Options::default()
     };
@@ -65,16 +67,43 @@ pub(crate) fn timeline(
     if !asked.csv {
         writeln!(out, "    time s  live bytes  live blocks  pid")?;
     } else {
-        writeln!(out, "pid,time_ns,live_bytes,live_blocks")?;
+        writeln!(out, "pid,time_ns,live_bytes,live_blocks,unsure")?;
     }
+    let mut shown = Shown::default();
     for process in &report.processes {
-        rows(process, asked, out)?;
+        rows(process, asked, out, &mut shown)?;
+    }
+    if shown.unsure && !asked.csv {
+        writeln!(
+            out,
+            "\n  ~ calls may have been made in another one of the steps marked so that follow each other: the threads had \
+             paused,\n    and not read the clock again yet"
+        )?;
     }
     out.flush()?;
+    if !shown.any && reading::no_records(&report.warnings).is_none() {
+        let why = match report.trace.kind {
+            "mtrace" => "a log of glibc's mtrace tells no times",
+            _ => "nothing that was asked for was live",
+        };
+        writeln!(say, "heapwire: no step to show: {why}")?;
+    }
     reading::answered(&report.warnings, say)
 }
 
-fn rows(process: &Process, asked: &Timeline, out: &mut dyn Write) -> Result<(), Stopped> {
+/// What was shown of timelines.
+#[derive(Default)]
+struct Shown {
+    any: bool,
+    unsure: bool,
+}
+
+fn rows(
+    process: &Process,
+    asked: &Timeline,
+    out: &mut dyn Write,
+    shown: &mut Shown,
+) -> Result<(), Stopped> {
     let timeline = &process.timeline;
     let pid = process.pid.map_or_else(String::new, |pid| pid.to_string());
     let columns = timeline.bytes.iter().zip(&timeline.blocks);
@@ -83,11 +112,16 @@ fn rows(process: &Process, asked: &Timeline, out: &mut dyn Write) -> Result<(), 
         if asked.from.is_some_and(|from| time < from) || asked.to.is_some_and(|to| time >= to) {
             continue;
         }
+        let unsure = timeline.unsure.binary_search(&column).is_ok();
+        shown.any = true;
+        shown.unsure |= unsure;
         if asked.csv {
-            writeln!(out, "{pid},{time},{bytes},{blocks}")?;
+            let unsure = u8::from(unsure);
+            writeln!(out, "{pid},{time},{bytes},{blocks},{unsure}")?;
         } else {
             let seconds = format!("{}.{:03}", time / 1_000_000_000, time / 1_000_000 % 1000);
-            writeln!(out, "{seconds:>10}  {bytes:>10}  {blocks:>11}  {pid}")?;
+            let mark = if unsure { '~' } else { ' ' };
+            writeln!(out, "{seconds:>10}{mark} {bytes:>10}  {blocks:>11}  {pid}")?;
         }
     }
     Ok(())

@@ -40,6 +40,44 @@ fn every_verb_takes_logs_from_files_and_standard_input() {
 }
 
 #[test]
+fn a_log_has_peaks_and_no_times() {
+    let scratch = Scratch::new("log_peak");
+    let session = "= Start\n@ p:[0x1] + 0x1000 0x64\n@ p:[0x2] + 0x2000 0x3e8\n@ p:[0x3] - 0x2000\n\
+                   @ p:[0x4] + 0x3000 0x10\n= End\n";
+    let other = "= Start\n@ p:[0x1] + 0x5000 0x20\n@ p:[0x2] - 0x5000\n= End\n";
+    let file = scratch.write("log", format!("{session}{other}"));
+    let shown = |arguments: &[&str]| json(&on(&[arguments, &["--format", "json"]].concat(), &file));
+    let sizes = |found: &Value| -> Vec<Vec<u64>> {
+        let processes = list(&found["processes"]).iter();
+        let sizes = |of: &Value| {
+            list(&of["blocks"])
+                .iter()
+                .map(|it| number(&it["size"]))
+                .collect()
+        };
+        processes.map(sizes).collect()
+    };
+    let peak = shown(&["blocks", "--at", "peak"]);
+    assert_eq!(sizes(&peak), [vec![0x64, 0x3e8], vec![0x20]]);
+    let warned = |found: &Value| {
+        let mut warnings = list(&found["warnings"]).iter();
+        warnings.any(|it| it["kind"] == "no-times")
+    };
+    assert!(!warned(&peak));
+    for asked in [
+        &["blocks", "--live", "--from", "1s"][..],
+        &["blocks", "--at", "1s"],
+        &["report", "--to", "1s"],
+        &["blocks", "--live", "--min-age", "1s"],
+    ] {
+        assert!(warned(&shown(asked)), "{asked:?}");
+    }
+    let timeline = on(&["timeline"], &file);
+    assert_eq!((timeline.status, timeline.stdout.lines().count()), (0, 1));
+    assert!(timeline.stderr.contains("tells no times"), "{timeline:?}");
+}
+
+#[test]
 fn a_log_without_calls_is_answered_with_status_3() {
     let scratch = Scratch::new("log_empty");
     let run = on(&["report"], &scratch.write("log", "= Start\n= End\n"));

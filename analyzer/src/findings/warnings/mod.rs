@@ -9,6 +9,7 @@ use crate::findings::summary::{is_lower_bound, saturating_sum};
 use crate::images::{Image, Images, Start};
 use crate::report::Warning;
 use crate::trace::{Condition, Trace};
+use crate::{Options, Selection, Until, time};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The warnings of a trace and its process images, without those of modules.
@@ -29,10 +30,70 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     warnings
 }
 
-/// Leaves out what is said of ends, where these were not looked at.
-pub(crate) fn forget_ends(warnings: &mut Vec<Warning>) {
-    const OF_ENDS: [&str; 3] = ["cut", "image-missing", "child-missing"];
-    warnings.retain(|warning| !OF_ENDS.contains(&warning.kind));
+/// The same where a part was asked for, of which `unsure` blocks may not fit.
+pub(crate) fn of_part(
+    trace: &Trace,
+    images: &Images,
+    selection: &Selection,
+    options: &Options,
+    unsure: u64,
+) -> Vec<Warning> {
+    let mut warnings = of(trace, images);
+    if options.until.is_some() {
+        // These were not looked at.
+        const OF_ENDS: [&str; 3] = ["cut", "image-missing", "child-missing"];
+        warnings.retain(|warning| !OF_ENDS.contains(&warning.kind));
+    }
+    of_times(images, selection, options.until, &mut warnings);
+    add(
+        &mut warnings,
+        "unsure-blocks",
+        unsure,
+        format!(
+            "{} may not fit: only a lower bound is known of when {} handed out.",
+            count(unsure, "block"),
+            if unsure == 1 { "it was" } else { "they were" }
+        ),
+    );
+    warnings
+}
+
+/// What is not known of times that were asked for.
+fn of_times(
+    images: &Images,
+    selection: &Selection,
+    until: Option<Until>,
+    warnings: &mut Vec<Warning>,
+) {
+    let mut asks_for_times = selection.asks_for_times();
+    if let Some(Until::Time(time)) = until {
+        asks_for_times = true;
+        let all_ended = images
+            .end_clock
+            .is_some_and(|end| time::since(images.begin_clock, end) <= time);
+        let open = images.images.iter().map(|image| image.pauses.open);
+        let open = if all_ended { 0 } else { saturating_sum(open) };
+        add(
+            warnings,
+            "unsure-moment",
+            open,
+            format!(
+                "{} taken for earlier than that moment, and may have been later: the threads had paused, and not read the \
+                 clock again yet.",
+                counted(open, "call is", "calls are")
+            ),
+        );
+    }
+    let sessions = images.images.iter().filter(|it| it.session.is_some());
+    let sessions = sessions.count() as u64;
+    add(
+        warnings,
+        "no-times",
+        if asks_for_times { sessions } else { 0 },
+        "A log of glibc's mtrace tells no times: none of its blocks fits where a time is asked for, and it is followed to its \
+         end."
+            .to_owned(),
+    );
 }
 
 /// Adds a warning, unless there is nothing to count.

@@ -22,11 +22,25 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
         (LiveAt::Time, Some(time)) => format!("live at {}", exact_moment(time, time)),
         _ => "never released".to_owned(),
     };
-    for process in &live.processes {
+    let (ended, running): (Vec<_>, Vec<_>) = live.processes.iter().partition(|of| of.ended);
+    for process in running {
         list(&mut page, process, &state);
+    }
+    if !ended.is_empty() {
+        let number = counted_processes(ended.len());
+        page.remark(&format!(
+            "{number} had ended by then; --live lists what was never released"
+        ));
     }
     super::warnings(&mut page, &live.warnings);
     page.finish()
+}
+
+fn counted_processes(number: usize) -> String {
+    match number {
+        1 => "one process".to_owned(),
+        _ => format!("{} processes", count(number as u64)),
+    }
 }
 
 fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str) {

@@ -120,6 +120,7 @@ mod tests {
     #[test]
     fn moments_stand_below_their_columns() {
         let timeline = Timeline {
+            unsure: Vec::new(),
             step_ns: 60_000_000_000,
             blocks: Vec::new(),
             bytes: vec![1; 12],

@@ -132,11 +132,13 @@ fn process() -> Process {
             }],
         },
         timeline: Timeline {
+            unsure: Vec::new(),
             step_ns: 60 * SECOND,
             blocks: Vec::new(),
             bytes: vec![0, 1000, 2_500_000, 5_033_165, 372_942],
         },
         groups: Vec::new(),
+        unsure_blocks: 0,
         leaks: vec![
             leak(200_000, 4, libc),
             leak(172_442, 7183, insert.clone()),
@@ -571,6 +573,7 @@ fn live_blocks_are_listed() {
         at: LiveAt::End,
         until_ns: None,
         processes: vec![ProcessBlocks {
+            ended: false,
             pid: Some(7),
             blocks,
         }],
