@@ -7,6 +7,7 @@ mod artifact;
 mod bad_input;
 mod cli;
 mod compatibility;
+mod counted;
 mod damage;
 mod determinism;
 mod drop_in;

@@ -97,6 +97,9 @@ fn what_has_ended_before_a_moment_holds_no_block_then() {
         live(&cycle),
         of([(first, false), ("", false), (third, false)])
     );
+    let early = on(&["blocks", "--at", "100ms"], &path);
+    assert_eq!(early.status, 3);
+    assert!(early.stderr.contains("up to that moment"), "{early:?}");
     let text = prose(&on(&["blocks", "--at", "3s"], &path).stdout);
     assert!(text.contains("2 processes had ended by then"), "{text}");
 }

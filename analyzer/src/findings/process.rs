@@ -64,7 +64,7 @@ impl Teller<'_> {
             errors: outcome
                 .faults
                 .iter()
-                .filter_map(|it| self.fault(it, &bypass))
+                .filter_map(|it| self.fault(it, &bypass, outcome.has_culled))
                 .filter(|fault| self.options.selection.takes_fault(fault))
                 .collect(),
             temporaries: self.rows(&outcome.temporaries(), Self::temporary),
@@ -149,7 +149,7 @@ impl Teller<'_> {
     }
 
     /// The fault, unless the names of its calls say that it is none.
-    fn fault(&self, fault: &RawFault, bypass: &Bypass) -> Option<Fault> {
+    fn fault(&self, fault: &RawFault, bypass: &Bypass, has_culled: bool) -> Option<Fault> {
         let verdict = self.verdict(fault);
         let doubt = if !fault.is_whole {
             Some(Doubt::MissingRecords)
@@ -176,6 +176,7 @@ impl Teller<'_> {
             log_line: self.clock.line(fault.at.clock),
             stack: self.names.stack(fault.at.site),
             first_release: fault.first_release.map(|moment| self.moment(moment)),
+            first_release_may_be_later: has_culled && fault.first_release.is_some(),
             allocation: fault.allocation.map(|moment| self.moment(moment)),
             inside: fault
                 .inside

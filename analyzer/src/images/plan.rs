@@ -112,10 +112,10 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// When the process began.
+    /// When the process began, or earlier: no record has a lower time.
     fn begin(&self) -> Option<u64> {
         let declared = self.declaration.as_ref().map(|it| it.clock);
-        declared.or(self.clock)
+        declared.into_iter().chain(self.clock).min()
     }
 
     /// Reads as much of an indexed stream as is needed.

@@ -69,6 +69,8 @@ pub(crate) struct Outcome {
     pub(crate) more_faults: u64,
     /// The allocator is called past the recorder, by what this process or the one before the fork was handed.
     pub(crate) is_bypassed: bool,
+    /// Blocks were left out on purpose, here or in the process that this one was forked from.
+    pub(crate) has_culled: bool,
     /// Sites that handed out anything; in order of call address, then of first use.
     pub(crate) sites: Vec<SiteRow>,
     /// In order of number; empty unless asked for.
@@ -144,6 +146,7 @@ impl Replay {
             faults: ledger.faults,
             more_faults: ledger.more_faults,
             is_bypassed,
+            has_culled: events.has_culled,
             sites: rows,
             blocks,
             threads,

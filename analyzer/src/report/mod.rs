@@ -326,6 +326,9 @@ pub struct Fault {
     pub stack: Stack,
     /// The release before, of a double free.
     pub first_release: Option<Moment>,
+    /// Blocks were left out on purpose: one at this address may have been released since, which was the release before then.
+    #[serde(skip_serializing_if = "is_false")]
+    pub first_release_may_be_later: bool,
     /// Where the block was handed out.
     pub allocation: Option<Moment>,
     /// The live block that the address lies in, of an invalid free.

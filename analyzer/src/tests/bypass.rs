@@ -165,6 +165,24 @@ fn an_abort_of_the_programs_own_is_no_death_in_the_release_before() {
 }
 
 #[test]
+fn a_first_release_may_have_been_of_a_block_that_was_left_out() {
+    let may_be_later = |culled: u64| {
+        let mut made = made();
+        made.malloc(A, 8, 0x10).free(A, 0x20);
+        if culled > 0 {
+            made.push(0x7C, 0, [culled, 8 * culled, 8, 1 + 2 * culled]);
+            made.lose(2 * culled);
+        }
+        made.free(A, 0x30).end(0);
+        let report = made.report();
+        let error = &only(&report).errors[0];
+        (error.kind, error.certain, error.first_release_may_be_later)
+    };
+    assert_eq!(may_be_later(0), (FaultKind::DoubleFree, true, false));
+    assert_eq!(may_be_later(1), (FaultKind::DoubleFree, true, true));
+}
+
+#[test]
 fn a_stranger_can_be_resized() {
     let mut made = made();
     made.realloc(STRANGER, Some(B), 64, 0x20)

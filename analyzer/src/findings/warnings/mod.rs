@@ -451,7 +451,9 @@ pub(crate) fn no_records(trace: &Trace, images: &[Image]) -> Warning {
         .filter(|it| it.declaration.is_some())
         .collect();
     let missing = saturating_sum(images.iter().map(|it| it.outcome.missing));
-    let text = if images.iter().all(|it| it.session.is_some()) && !images.is_empty() {
+    let text = if images.iter().any(|it| it.is_stopped) {
+        "No call was recorded up to that moment.".to_owned()
+    } else if images.iter().all(|it| it.session.is_some()) && !images.is_empty() {
         "No call is in the log: the program made none between mtrace() and muntrace(), or the log was cut short."
             .to_owned()
     } else if missing > 0 || trace.condition.damaged_bytes > 0 {

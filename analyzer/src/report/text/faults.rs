@@ -80,6 +80,12 @@ fn error(page: &mut Page<'_>, process: &Process, fault: &Fault, times: u64) {
     } else if fault.kind == FaultKind::InvalidFree && fault.allocation.is_none() {
         page.item("no block was handed out at this address");
     }
+    if fault.first_release_may_be_later {
+        page.remark(
+            "blocks were left out: one may have been handed out at this address and released since, so that its first \
+             release is at or after the one below",
+        );
+    }
     if let Some(doubt) = fault.doubt {
         page.remark(why(doubt, fault));
     }

@@ -70,6 +70,7 @@ fn double_free() -> Fault {
             311,
             &[("session_open", "src/session.c:88")],
         )),
+        first_release_may_be_later: false,
         inside: None,
         families: None,
     }
