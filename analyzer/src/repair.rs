@@ -7,8 +7,8 @@ use crate::trace::{
     Content, Found, Input, Judged, Source, Survey, TraceError, believed, holds_records,
 };
 use heapwire_format::{
-    Crc32, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, Record, SumKind, TRAILER_SIZE,
-    trailer,
+    Crc32, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, OBSERVER, Op, Record, SumKind,
+    TRAILER_SIZE, trailer,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -108,8 +108,13 @@ impl Repair {
             out,
             repaired: Repaired::default(),
             streams: BTreeMap::new(),
+            torn: 0,
         };
-        self.0.walk(|found, judged| writer.add(found, judged))?;
+        let census = self.0.walk(|found, judged| writer.add(found, judged))?;
+        let nameless = census.condition.damaged_frames.saturating_sub(writer.torn);
+        if nameless > 0 {
+            writer.nameless(nameless, census.condition.damaged_bytes)?;
+        }
         writer.finish()
     }
 }
@@ -131,11 +136,14 @@ struct Writer<'w> {
     out: &'w mut dyn Write,
     repaired: Repaired,
     streams: BTreeMap<u32, Known>,
+    /// Frames that end too early, but have a header to be believed.
+    torn: u64,
 }
 
 impl Writer<'_> {
     fn add(&mut self, found: &Found, judged: &Judged) -> Result<(), RepairError> {
         self.note(&judged.header);
+        self.torn += u64::from(matches!(found, Found::Torn(_)));
         match (&judged.content, found) {
             (Content::Unknown | Content::Skipped, Found::Whole(frame)) => {
                 // An index would say where frames lay before.
@@ -242,6 +250,26 @@ impl Writer<'_> {
             payload.extend(slots);
         }
         self.frame(header, &payload)
+    }
+
+    /// Says how much is left out of which nobody knows whose it is.
+    fn nameless(&mut self, frames: u64, bytes: u64) -> io::Result<()> {
+        self.repaired.left_out += frames;
+        let record = Record {
+            op: Op::LEFT_OUT,
+            flags: 0,
+            time: 0,
+            number: 1,
+            ptr: frames,
+            size: bytes,
+            pc: 0,
+            base: 0,
+        };
+        let header = Header {
+            first: 1,
+            ..Header::new(FrameKind::RECORDS, OBSERVER, 0)
+        };
+        self.frame(header, &record.encode())
     }
 
     fn put(&mut self, parts: &[&[u8]]) -> io::Result<()> {

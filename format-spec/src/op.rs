@@ -67,6 +67,8 @@ impl Op {
     pub const HEAP: Self = Self(0xF7);
     /// How the process ended, as its parent saw it.
     pub const OBSERVED_END: Self = Self(0xF8);
+    /// A repair left frames out of which nothing is known.
+    pub const LEFT_OUT: Self = Self(0xF9);
     /// A slot that was reserved and not needed; takes no number.
     pub const VOID: Self = Self(0xFF);
 
@@ -119,6 +121,7 @@ impl Op {
             Self::REACHABILITY => "reachability",
             Self::HEAP => "heap",
             Self::OBSERVED_END => "observed-end",
+            Self::LEFT_OUT => "left-out",
             Self::VOID => "void",
             _ => return None,
         })

@@ -120,8 +120,13 @@ fn each_kind_of_damage_is_named_with_its_place_and_repaired() {
         let out = repaired(&path, &scratch);
         let (status, after) = verified(&out);
         assert!(kinds(&after["damage"]).is_empty(), "{kind}: {after:#}");
+        let mut missing = counts(&after["missing"]);
+        let is_nameless = kind == "damaged-frames" && place == at[2];
+        let left_out = missing.iter().position(|(kind, _)| *kind == "left-out");
+        assert_eq!(left_out.is_some(), is_nameless, "{kind}: {after:#}");
+        left_out.map(|at| missing.remove(at));
         assert_eq!(
-            counts(&after["missing"]),
+            missing,
             counts(&found["missing"]),
             "what is missing stays missing: {kind}"
         );
@@ -132,6 +137,38 @@ fn each_kind_of_damage_is_named_with_its_place_and_repaired() {
         };
         assert_eq!(status, expected, "{kind}: {after:#}");
         assert_eq!(report(&out), report(&path), "{kind}");
+    }
+}
+
+#[test]
+fn a_process_of_which_nothing_can_be_saved_is_not_forgotten() {
+    let scratch = Scratch::new("lost-process");
+    let mut parent = Writer::new();
+    let parent = parent.malloc(0x1000, 8).free(0x1000).end().bytes();
+    let mut other = Writer::bare(0x0BAD_CAFE);
+    other.process(4712, &["exe=/bin/q", "began=exec"]);
+    let other = other.malloc(0x1000, 8).end().bytes();
+    let mut damaged = [&parent[..], &other].concat();
+    damaged[parent.len() + 22] ^= 1; // the header no longer says whose frame it is
+    for bytes in [&damaged[..], &damaged[..parent.len() + 60]] {
+        let path = scratch.write("t.hwt", bytes);
+        assert_eq!(verified(&path).0, 1);
+        let out = repaired(&path, &scratch);
+        let (status, after) = verified(&out);
+        assert_eq!(
+            (status, kinds(&after["missing"])),
+            (4, vec!["left-out"]),
+            "{after:#}"
+        );
+        assert_eq!(report(&out), report(&path));
+        let report = json(&on(&["report", "--format", "json"], &out));
+        assert_eq!(report["trace"]["complete"], false);
+        // Nor by another repair.
+        let again = scratch.write("again.hwt", fs::read(&out).unwrap());
+        assert_eq!(
+            verified(&repaired(&again, &scratch)).1["missing"],
+            after["missing"]
+        );
     }
 }
 

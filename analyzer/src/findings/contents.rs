@@ -16,10 +16,11 @@ use std::path::Path;
 /// Events of a log that are read at once.
 const LOG_BATCH: usize = 1 << 14;
 /// Kinds of warning about what the trace itself says that it does not have.
-const MISSING: [&str; 11] = [
+const MISSING: [&str; 12] = [
     "lost-records",
     "lost-on-the-way",
     "missing-frames",
+    "left-out",
     "unfinished-calls",
     "start-missing",
     "started-late",

@@ -22,6 +22,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
     let lost_records = saturating_sum(outcomes().map(|it| it.missing));
     let is_whole = lost_records == 0
         && damaged_bytes == 0
+        && trace.left_out == 0
         && trace.broken().next().is_none()
         && condition.damaged_frames == 0
         && condition.unknown_frames == 0

@@ -34,7 +34,7 @@ pub(crate) use survey::{Census, Damage, Survey, believed, op_name};
 
 use crate::{log, progress};
 use frames::{Frames, Rest};
-use heapwire_format::{FrameKind, Header, MINOR, OBSERVER, Record};
+use heapwire_format::{FrameKind, Header, MINOR, OBSERVER, Op, Record};
 use index::Index;
 pub(crate) use input::Input;
 use rustc_hash::FxHashMap;
@@ -106,6 +106,8 @@ pub(crate) struct Trace {
     /// Place among the streams of each tag.
     places: FxHashMap<u32, usize>,
     pub(crate) observed: Vec<Observed>,
+    /// Frames that a repair left out, of which nobody knows whose they were.
+    pub(crate) left_out: u64,
     pub(crate) condition: Condition,
     /// Inputs that are logs of glibc's mtrace.
     pub(crate) logs: Vec<u32>,
@@ -164,6 +166,7 @@ impl Trace {
             streams: Vec::new(),
             places: FxHashMap::default(),
             observed: Vec::new(),
+            left_out: 0,
             condition: Condition::default(),
             logs: Vec::new(),
             texts: FxHashMap::default(),
@@ -371,10 +374,13 @@ impl Trace {
 
     fn observe(&mut self, source: &Source) {
         let streams = self.streams.len();
-        let records = source.slots().iter().map(Record::decode);
-        let observed =
-            records.filter_map(|record| Observed::of(&record, source.place.clock, streams));
-        self.observed.extend(observed);
+        for record in source.slots().iter().map(Record::decode) {
+            if record.op == Op::LEFT_OUT {
+                self.left_out = self.left_out.saturating_add(record.ptr);
+            }
+            let observed = Observed::of(&record, source.place.clock, streams);
+            self.observed.extend(observed);
+        }
     }
 
     /// Takes note of what a frame held that cannot be read.

@@ -155,6 +155,16 @@ fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
         let text = format!("Only the beginning of {} is there: {why}.", path.display());
         add(warnings, "packed-input-broken", 1, text);
     }
+    add(
+        warnings,
+        "left-out",
+        trace.left_out,
+        format!(
+            "{} left out when the trace was repaired, of which nobody knows whose they were: leaks are an upper bound, and all of \
+             a process may be missing.",
+            counted(trace.left_out, "frame was", "frames were")
+        ),
+    );
     let condition = &trace.condition;
     for (path, translation) in trace.taken_back() {
         let path = path.display();
