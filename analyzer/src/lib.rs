@@ -168,14 +168,26 @@ pub fn live_blocks(
     with_threads(options.threads, work)
 }
 
-/// All that happened to one address, and to blocks around it.
+/// All that happened to one address, and to blocks around it, as far as it is selected.
 ///
 /// # Errors
 ///
 /// As [`analyze`].
-pub fn history(inputs: &[PathBuf], address: u64, options: &Options) -> Result<History, TraceError> {
+pub fn history(
+    inputs: &[PathBuf],
+    address: u64,
+    selection: &Selection,
+    options: &Options,
+) -> Result<History, TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
-    let work = || findings::history(&mut Trace::open(&inputs)?, address, &options.symbols);
+    let work = || {
+        findings::history(
+            &mut Trace::open(&inputs)?,
+            address,
+            selection,
+            &options.symbols,
+        )
+    };
     with_threads(options.threads, work)
 }
 

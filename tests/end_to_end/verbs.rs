@@ -35,6 +35,11 @@ fn blocks_are_listed_for_a_moment_and_as_they_are_selected() {
     assert_eq!(sizes(&["--live", "--thread", "4711"]), [100]);
     assert!(sizes(&["--live", "--thread", "1"]).is_empty());
     assert!(sizes(&["--until", "1h", "--from", "1m", "--to", "2m"]).is_empty());
+    let filtered = run(&["blocks", "--ptr", "0x2000", "--thread", "1"], &[&path]);
+    assert!(
+        prose(&filtered.stdout).contains("no call there fits the filter"),
+        "{filtered:?}"
+    );
     let history = run(&["blocks", "--ptr", "0x2000"], &[&path]);
     assert_eq!(
         history.stdout.matches("0x2000").count(),

@@ -26,6 +26,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// Of a log that was read to its end.
+    pub(crate) fn of(reader: &Reader<'_>) -> Self {
+        Self {
+            index: reader.session.log,
+            condition: reader.condition(),
+            modules: reader.callers().modules().to_vec(),
+        }
+    }
+
     /// The path of the program, as far as names tell: the first module that is no library.
     pub(crate) fn program(&self) -> Option<&Path> {
         let mut paths = self.modules.iter().map(|seen| seen.path.as_path());
@@ -60,11 +69,7 @@ pub(crate) fn replay(
                 sites,
             ));
         }
-        logs.push(Log {
-            index: reader.session.log,
-            condition: reader.condition(),
-            modules: reader.callers().modules().to_vec(),
-        });
+        logs.push(Log::of(&reader));
     }
     logs
 }

@@ -510,6 +510,9 @@ impl SiteSums {
 pub struct History {
     /// The address, as `0x…`.
     pub address: String,
+    /// What calls must be like to be listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<String>,
     /// In order, process image by process image.
     pub events: Vec<HistoryEvent>,
 }
@@ -530,10 +533,13 @@ pub struct HistoryEvent {
     /// Kernel tid.
     pub thread: Option<u64>,
     /// Nanoseconds since the first recorded process began.
-    pub time_ns: u64,
+    pub time_ns: Option<u64>,
     /// The call was then or later: the thread did not read the clock for it.
     #[serde(skip_serializing_if = "is_false")]
     pub time_is_lower_bound: bool,
+    /// Line of a text log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_line: Option<u64>,
     /// The call.
     pub stack: Stack,
 }

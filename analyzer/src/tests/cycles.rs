@@ -72,11 +72,26 @@ fn a_cycle_leaves_what_was_not_released_in_time() {
 #[test]
 fn an_address_has_a_history() {
     let mut trace = Trace::of_bytes([made().bytes()]).unwrap();
-    let found = findings::history(&mut trace, 0x2004, &Options::default().symbols).unwrap();
+    let history = |trace: &mut Trace, address| {
+        findings::history(
+            trace,
+            address,
+            &Selection::default(),
+            &Options::default().symbols,
+        )
+    };
+    let found = history(&mut trace, 0x2004).unwrap();
     let events: Vec<_> = found
         .events
         .iter()
-        .map(|it| (it.event, it.address.as_str(), it.size, it.time_ns / MS))
+        .map(|it| {
+            (
+                it.event,
+                it.address.as_str(),
+                it.size,
+                it.time_ns.unwrap() / MS,
+            )
+        })
         .collect();
     assert_eq!(
         events,
@@ -86,7 +101,7 @@ fn an_address_has_a_history() {
             ("allocated", "0x2000", Some(5), 20),
         ]
     );
-    let none = findings::history(&mut trace, 0x9000, &Options::default().symbols).unwrap();
+    let none = history(&mut trace, 0x9000).unwrap();
     assert!(none.events.is_empty());
 }
 

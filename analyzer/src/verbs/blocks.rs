@@ -23,8 +23,14 @@ pub(crate) fn blocks(
         ..reading::options(Some(&asked.reporting))
     };
     let text_options = terminal.options_for(&asked.reporting);
+    let selection = Selection {
+        site: asked.site.clone(),
+        min_age: asked.min_age,
+        of_running: matches!(asked.at, Some(At::Time(_))),
+        ..asked.filters.selection()
+    };
     if let Some(address) = asked.ptr {
-        let history = heapwire::history(&asked.traces, address, &options)?;
+        let history = heapwire::history(&asked.traces, address, &selection, &options)?;
         let text = match asked.reporting.format {
             Format::Json => json::render(&history),
             Format::Text => render_history(&history, &text_options),
@@ -33,12 +39,6 @@ pub(crate) fn blocks(
         out.flush()?;
         return Ok(0);
     }
-    let selection = Selection {
-        site: asked.site.clone(),
-        min_age: asked.min_age,
-        of_running: matches!(asked.at, Some(At::Time(_))),
-        ..asked.filters.selection()
-    };
     let live = heapwire::live_blocks(&asked.traces, &selection, &options)?;
     let text = match asked.reporting.format {
         Format::Json => json::render(&live),

@@ -72,6 +72,25 @@ fn a_log_has_peaks_and_no_times() {
     ] {
         assert!(warned(&shown(asked)), "{asked:?}");
     }
+    let history = |options: &[&str]| -> Vec<(u64, String)> {
+        let found = shown(&[&["blocks", "--ptr", "0x2000"], options].concat());
+        let events = list(&found["events"]).iter();
+        let event = |event: &Value| {
+            assert!(event["time_ns"].is_null());
+            (
+                number(&event["log_line"]),
+                event["event"].as_str().unwrap().to_owned(),
+            )
+        };
+        events.map(event).collect()
+    };
+    let both = [(3, "allocated".to_owned()), (4, "released".to_owned())];
+    assert_eq!(history(&[]), both);
+    assert_eq!(
+        history(&["--size", "..10"]),
+        both[1..],
+        "a release has any size"
+    );
     let timeline = on(&["timeline"], &file);
     assert_eq!((timeline.status, timeline.stdout.lines().count()), (0, 1));
     assert!(timeline.stderr.contains("tells no times"), "{timeline:?}");

@@ -4,15 +4,17 @@ use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::{Names, rows};
 use crate::report::columns::{aligned, escape, right};
-use crate::report::format::{bytes, counted};
+use crate::report::format::{bytes, count, counted};
 use crate::report::{History, HistoryEvent};
 
 /// All events, in order.
 #[must_use]
 pub fn render_history(history: &History, options: &TextOptions) -> String {
-    let last = history.events.last().map_or(0, |event| event.time_ns);
+    let last = history.events.iter().filter_map(|event| event.time_ns);
+    let last = last.max().unwrap_or(0);
     let mut page = Page::new(options, last);
     let about = match history.events.len() {
+        0 if !history.filter.is_empty() => "no call there fits the filter".to_owned(),
         0 => "no recorded call handed out or released a block there".to_owned(),
         number => counted(number as u64, "call"),
     };
@@ -31,7 +33,7 @@ pub fn render_history(history: &History, options: &TextOptions) -> String {
 fn heads(page: &Page<'_>, events: &[HistoryEvent]) -> Vec<String> {
     let moments = events
         .iter()
-        .map(|event| (Some(event.time_ns), event.time_is_lower_bound));
+        .map(|event| (event.time_ns, event.time_is_lower_bound));
     let moments = page.exact_moments(&moments.collect::<Vec<_>>());
     let heads = events.iter().zip(moments);
     let heads: Vec<_> = heads
@@ -42,7 +44,9 @@ fn heads(page: &Page<'_>, events: &[HistoryEvent]) -> Vec<String> {
                 event.event.to_owned(),
                 escape(&event.address).into_owned(),
                 right(&size, 9),
-                moment,
+                event
+                    .log_line
+                    .map_or(moment, |line| format!("log line {}", count(line))),
                 thread.unwrap_or_default(),
             ]
         })
