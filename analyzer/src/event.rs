@@ -13,3 +13,31 @@ pub(crate) struct Event {
     pub(crate) tid: u32,
     pub(crate) record: Record,
 }
+
+/// An event whose record lies where it was read: so it is handed on from stage to stage without being copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawEvent<'s> {
+    /// As in [`Event`].
+    pub(crate) number: u64,
+    /// As in [`Event`].
+    pub(crate) clock: u64,
+    /// As in [`Event`].
+    pub(crate) tid: u32,
+    pub(crate) slot: &'s [u8; Record::SIZE],
+}
+
+impl RawEvent<'_> {
+    #[inline(always)]
+    pub(crate) fn record(self) -> Record {
+        Record::decode(self.slot)
+    }
+
+    pub(crate) fn event(self) -> Event {
+        Event {
+            number: self.number,
+            clock: self.clock,
+            tid: self.tid,
+            record: self.record(),
+        }
+    }
+}

@@ -389,12 +389,12 @@ impl Running {
                         pauses.stop(event.clock);
                     }
                     if *is_stopped {
-                        beyond.push(event);
+                        beyond.push(event.event());
                     } else {
                         if sees_pauses {
                             pauses.see(event.clock);
                         }
-                        events.apply(&event, sites, &mut batch);
+                        events.take(event, sites, &mut batch);
                     }
                 });
             // What is beyond the last number that is asked for stays where it is.

@@ -1,11 +1,14 @@
 //! A place in a source of records, and the times of those between two readings of the clock.
 
-use crate::event::Event;
+use crate::event::RawEvent;
 use crate::time;
 use crate::trace::source::Slot;
 use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, flag};
 use std::ops::Range;
+
+/// Nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
 
 /// A place in a source.
 pub(super) struct Cursor {
@@ -25,10 +28,10 @@ pub(super) struct Cursor {
 pub(super) struct Stretch {
     from: usize,
     pub(super) to: usize,
-    /// Milliseconds.
-    begin: u16,
-    /// Milliseconds that pass.
-    length: u16,
+    /// Nanoseconds of the clock.
+    begin: u64,
+    /// Nanoseconds that pass.
+    length: u64,
     /// Records from this slot on may be much later than their times.
     open_from: usize,
 }
@@ -39,26 +42,27 @@ impl Stretch {
     /// Milliseconds that times may be off by.
     const SHORT: u16 = 10;
 
-    /// The stretch that begins at a slot. Without a reading at both ends times stand as they are, and are open if what
-    /// holds the slots is `is_late`.
+    /// The stretch that begins at a slot, where times count from `clock`. Without a reading at both ends times stand as they
+    /// are, and are open if what holds the slots is `is_late`.
     #[inline(never)]
-    pub(super) fn at(slots: &[Slot], from: usize, is_late: bool) -> Self {
+    pub(super) fn at(slots: &[Slot], from: usize, clock: u64, is_late: bool) -> Self {
         let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
         let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
         let is_reading = |slot: &Slot| is_heap(slot) && slot[1] & flag::TIME_READ != 0;
+        let first = slots.get(from);
+        let begin = first.map_or(0, time);
         let alone = Self {
             from,
             to: from + 1,
-            begin: slots.get(from).map_or(0, time),
+            begin: clock.saturating_add(u64::from(begin) * MILLISECOND),
             length: 0,
             open_from: usize::MAX,
         };
-        if !slots.get(from).is_some_and(is_reading) {
-            if !slots.get(from).is_some_and(is_heap) {
-                return alone;
-            }
-            let is_alike =
-                |slot: &&Slot| is_heap(slot) && !is_reading(slot) && time(slot) == alone.begin;
+        if !first.is_some_and(is_heap) {
+            return alone;
+        }
+        if !first.is_some_and(is_reading) {
+            let is_alike = |slot: &&Slot| is_heap(slot) && !is_reading(slot) && time(slot) == begin;
             let alike = slots[from..].iter().take(Self::MOST);
             return Self {
                 to: from + alike.take_while(is_alike).count(),
@@ -67,14 +71,14 @@ impl Stretch {
             };
         }
         let mut after = slots.iter().enumerate().skip(from + 1).take(Self::MOST);
-        match after.find(|(_, slot)| is_reading(slot) || time(slot) != alone.begin) {
+        match after.find(|(_, slot)| is_reading(slot) || time(slot) != begin) {
             // Others than heap records have no room for the flag.
             Some((to, slot)) if is_reading(slot) || !is_heap(slot) => {
-                let length = time(slot).saturating_sub(alone.begin);
+                let length = time(slot).saturating_sub(begin);
                 let is_short = length <= Self::SHORT;
                 Self {
                     to,
-                    length: if is_short { length } else { 0 },
+                    length: u64::from(if is_short { length } else { 0 }) * MILLISECOND,
                     open_from: if is_short { usize::MAX } else { from + 1 },
                     ..alone
                 }
@@ -83,21 +87,18 @@ impl Stretch {
         }
     }
 
-    /// The clock at a slot of it, where times count from `clock`.
-    #[inline]
-    pub(super) fn clock(&self, clock: u64, at: usize) -> u64 {
-        const MILLISECOND: u64 = 1_000_000;
-        let begin = clock.saturating_add(u64::from(self.begin) * MILLISECOND);
+    /// The clock at a slot of it.
+    #[inline(always)]
+    pub(super) fn clock(&self, at: usize) -> u64 {
         if self.length == 0 {
             return if at >= self.open_from {
-                time::lower_bound(begin)
+                time::lower_bound(self.begin)
             } else {
-                time::known(begin)
+                time::known(self.begin)
             };
         }
-        let passed = u64::from(self.length) * MILLISECOND;
-        let passed = passed * (at - self.from) as u64 / (self.to - self.from) as u64;
-        time::known(begin.saturating_add(passed))
+        let passed = self.length * (at - self.from) as u64 / (self.to - self.from) as u64;
+        time::known(self.begin.saturating_add(passed))
     }
 }
 
@@ -199,7 +200,7 @@ impl Cursor {
 
     /// The events at these places, as they lie.
     #[inline(always)]
-    pub(super) fn events(&mut self, range: Range<usize>, mut each: impl FnMut(Event)) {
+    pub(super) fn events(&mut self, range: Range<usize>, mut each: impl FnMut(RawEvent<'_>)) {
         let place = &self.source.place;
         let slots = self.source.slots();
         let mut stretch = self.stretch;
@@ -214,21 +215,20 @@ impl Cursor {
             if !head.is_record() {
                 continue;
             }
-            let record = Record::decode(slot);
             let clock = if self.sorted.is_some() {
-                let passed = u64::from(record.time) * 1_000_000;
+                let passed = u64::from(Record::decode(slot).time) * MILLISECOND;
                 time::known(place.clock.saturating_add(passed))
             } else {
                 if at >= stretch.to || at < stretch.from {
-                    stretch = Stretch::at(slots, at, place.is_late);
+                    stretch = Stretch::at(slots, at, place.clock, place.is_late);
                 }
-                stretch.clock(place.clock, at)
+                stretch.clock(at)
             };
-            each(Event {
+            each(RawEvent {
                 number: head.full_number(place.reference),
                 clock,
                 tid,
-                record,
+                slot,
             });
         }
         self.stretch = stretch;
@@ -280,9 +280,9 @@ mod tests {
         (0..slots.len())
             .map(|at| {
                 if at >= stretch.to {
-                    stretch = Stretch::at(slots, at, is_late);
+                    stretch = Stretch::at(slots, at, 7, is_late);
                 }
-                let clock = stretch.clock(7, at);
+                let clock = stretch.clock(at);
                 (
                     time::since(7, clock) / 1_000_000,
                     time::is_lower_bound(clock),

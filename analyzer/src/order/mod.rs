@@ -7,7 +7,7 @@
 mod cursor;
 mod gaps;
 
-use crate::event::Event;
+use crate::event::{Event, RawEvent};
 use crate::trace::source::Slot;
 use crate::trace::{Block, Source, Supplied, Trace, TraceError};
 use cursor::Cursor;
@@ -50,7 +50,7 @@ pub(crate) fn walk<E: From<TraceError>>(
         let mut result = Ok(());
         goes_on = order.window(u64::MAX, |event| {
             if result.is_ok() {
-                result = each(&event);
+                result = each(&event.event());
             }
         });
         result?;
@@ -154,7 +154,7 @@ impl Order {
     /// Gives `each` the events of the next window, as far as their numbers are below `limit`. `false`: there are none
     /// below `limit`, of those that came so far.
     #[inline(always)]
-    pub(crate) fn window(&mut self, limit: u64, mut each: impl FnMut(Event)) -> bool {
+    pub(crate) fn window(&mut self, limit: u64, mut each: impl FnMut(RawEvent<'_>)) -> bool {
         let Some((begin, end)) = self.begin_window(limit) else {
             return false;
         };
@@ -389,7 +389,7 @@ mod tests {
 
     fn events(order: &mut Order) -> Vec<Event> {
         let mut events = Vec::new();
-        while order.is_ready() && order.window(u64::MAX, |event| events.push(event)) {}
+        while order.is_ready() && order.window(u64::MAX, |event| events.push(event.event())) {}
         events
     }
 

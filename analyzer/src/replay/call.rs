@@ -3,6 +3,7 @@
 use super::block::Moment;
 use super::memory::fetch_to_push;
 use super::shard::Paired;
+use crate::event::RawEvent;
 use crate::sites::SiteId;
 use heapwire_format::Family;
 
@@ -55,6 +56,22 @@ pub(super) struct Closing {
 }
 
 impl Call {
+    /// The call of a heap event, as if it began a block.
+    #[inline(always)]
+    pub(super) fn of(event: RawEvent<'_>, site: SiteId) -> Self {
+        let record = event.record();
+        Self {
+            address: record.ptr,
+            value: record.size,
+            clock: event.clock,
+            number: event.number,
+            site,
+            tid: event.tid,
+            kind: Kind::HandOut,
+            family: Family::from_flags(record.flags),
+        }
+    }
+
     pub(super) fn moment(&self) -> Moment {
         Moment {
             clock: self.clock,

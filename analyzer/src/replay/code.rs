@@ -124,26 +124,27 @@ impl Code {
         {
             return recent.site;
         }
-        self.find_site(record, number, sites)
+        if record.flags & flag::HAS_STACK == 0 {
+            return self.find_site(pc, base, number, sites);
+        }
+        // Where the stack was lost, the innermost call site is not.
+        match self.stacks.get(&base) {
+            Some(site) => *site,
+            None => self.find_site(pc, 0, number, sites),
+        }
     }
 
     #[inline(never)]
-    fn find_site(&mut self, record: &Record, number: u64, sites: &mut SiteTable) -> SiteId {
-        let has_stack = record.flags & flag::HAS_STACK != 0;
-        if has_stack && let Some(site) = self.stacks.get(&record.base) {
-            return *site;
-        }
-        // Where the stack was lost, the innermost call site is not.
-        let base = if has_stack { 0 } else { record.base };
-        let module = self.module(record.pc, base, number, sites);
+    fn find_site(&mut self, pc: u64, base: u64, number: u64, sites: &mut SiteTable) -> SiteId {
+        let module = self.module(pc, base, number, sites);
         let site = sites.add(Site {
-            call: ReturnAddress(RuntimeAddress(record.pc)),
+            call: ReturnAddress(RuntimeAddress(pc)),
             module,
             parent: None,
         });
         if !self.unloaded.contains_key(&base) {
-            self.recent[place_of(record.pc, base)] = Some(Recent {
-                pc: record.pc,
+            self.recent[place_of(pc, base)] = Some(Recent {
+                pc,
                 base,
                 generation: self.generation,
                 site,

@@ -18,6 +18,7 @@ pub(super) struct Declaring {
 }
 
 impl Events {
+    #[inline(never)]
     pub(super) fn control_event(&mut self, event: &Event, sites: &mut SiteTable) {
         let record = &event.record;
         match record.op {
@@ -79,6 +80,7 @@ impl Events {
     }
 
     /// Takes `event` as the next text of the open declaration, if it is. Else the declaration ends without a text.
+    #[inline(never)]
     pub(super) fn continue_text(&mut self, event: &Event, sites: &mut SiteTable) -> bool {
         let Some(mut declaring) = self.declaring.take() else {
             return false;

@@ -8,9 +8,9 @@ use super::marks::Marks;
 use super::numbers::Numbers;
 use super::threads::{OpenRealloc, Threads};
 use super::{Beginning, Counts, Ending};
-use crate::event::Event;
+use crate::event::{Event, RawEvent};
 use crate::sites::{Module, SiteId, SiteTable};
-use heapwire_format::{Family, Op};
+use heapwire_format::Op;
 use rustc_hash::FxHashMap;
 
 /// What the events of one process image come to, but for the heap.
@@ -73,60 +73,70 @@ impl Events {
         self.code.load(module, 0, sites);
     }
 
-    /// Takes the next event; what it means for the heap goes into `batch`.
-    #[inline(always)]
+    /// As [`take`](Self::take), of an event that lies elsewhere.
     pub(crate) fn apply(&mut self, event: &Event, sites: &mut SiteTable, batch: &mut Batch) {
+        let slot = event.record.encode();
+        let event = RawEvent {
+            number: event.number,
+            clock: event.clock,
+            tid: event.tid,
+            slot: &slot,
+        };
+        self.take(event, sites, batch);
+    }
+
+    /// Takes the next event; what it means for the heap goes into `batch`.
+    // What the functions that are seldom called need is made for them alone: all else stays in registers.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, event: RawEvent<'_>, sites: &mut SiteTable, batch: &mut Batch) {
         self.numbers.note(event.number);
         self.counts.records += 1;
         self.last_clock = self.last_clock.max(event.clock);
-        if self.declaring.is_some() && self.continue_text(event, sites) {
+        if self.declaring.is_some() && self.continue_text(&event.event(), sites) {
             return;
         }
         self.ending.fault = None;
-        if event.record.op.is_heap() {
-            self.ending.is_exec = false;
-            batch.doubt(self.numbers.doubted_to);
-            if event.clock > self.ticked {
-                self.ticked = event.clock;
-                batch.tick(event.clock);
-            }
-            if event.record.ptr != 0 || event.record.op == Op::ALLOCATION_FAILED {
-                self.heap_event(event, sites, batch);
-            }
-        } else {
-            self.control_event(event, sites);
+        let record = event.record();
+        if !record.op.is_heap() {
+            self.control_event(&event.event(), sites);
             batch.has_culled |= self.has_culled;
+            return;
         }
-    }
-
-    #[inline(always)]
-    fn heap_event(&mut self, event: &Event, sites: &mut SiteTable, batch: &mut Batch) {
-        let record = &event.record;
-        let call = Call {
-            address: record.ptr,
-            value: record.size,
-            clock: event.clock,
-            number: event.number,
-            site: self.code.site(record, event.number, sites),
-            tid: event.tid,
-            kind: Kind::HandOut,
-            family: Family::from_flags(record.flags),
-        };
-        let counts = &mut self.counts;
+        self.ending.is_exec = false;
+        batch.doubt(self.numbers.doubted_to);
+        if event.clock > self.ticked {
+            self.ticked = event.clock;
+            batch.tick(event.clock);
+        }
+        if record.ptr == 0 && record.op != Op::ALLOCATION_FAILED {
+            return;
+        }
+        let site = self.code.site(&record, event.number, sites);
         match record.op {
             Op::ALLOCATED => {
+                let counts = &mut self.counts;
                 counts.allocations = counts.allocations.saturating_add(1);
-                self.hand_out(call, batch);
+                self.hand_out(Call::of(event, site), batch);
             }
             Op::RELEASED => {
+                let counts = &mut self.counts;
                 counts.releases = counts.releases.saturating_add(1);
-                let value = self.threads.release(event.tid, call.address, event.number);
+                let value = self.threads.release(event.tid, record.ptr, event.number);
                 batch.push(Call {
                     kind: Kind::Release,
                     value,
-                    ..call
+                    ..Call::of(event, site)
                 });
             }
+            _ => self.seldom(&event.event(), Call::of(event, site), batch),
+        }
+    }
+
+    /// Heap events that are seldom: reallocs, and what failed.
+    #[inline(never)]
+    fn seldom(&mut self, event: &Event, call: Call, batch: &mut Batch) {
+        let record = &event.record;
+        match record.op {
             Op::REALLOC_OLD => {
                 let open = OpenRealloc {
                     pc: record.pc,

@@ -244,7 +244,7 @@ impl Shard {
         match self.take(placed) {
             Some(block) => {
                 if block.family != call.family && !block.family.is_released_by(call.family) {
-                    let fault = mismatch(placed, &block, batch);
+                    let fault = mismatch(placed, block, batch);
                     paired.faults.push((placed.position, fault));
                 }
                 Some(block)
@@ -478,7 +478,8 @@ impl Paired {
     }
 }
 
-fn mismatch(placed: Placed<'_>, block: &Block, batch: &Batch) -> RawFault {
+#[inline(never)]
+fn mismatch(placed: Placed<'_>, block: Block, batch: &Batch) -> RawFault {
     let call = placed.call;
     let op = match call.kind {
         Kind::Open => Op::REALLOC_OLD,
