@@ -1,6 +1,6 @@
 //! Heap calls of a stretch of events in order, with all that a shard of the heap must know of each.
 
-use super::block::Moment;
+use super::block::{Block, Moment};
 use super::memory::fetch_to_push;
 use super::shard::Paired;
 use crate::event::RawEvent;
@@ -72,6 +72,18 @@ impl Call {
         }
     }
 
+    /// The block that it begins.
+    #[inline(always)]
+    pub(super) fn block(&self) -> Block {
+        Block {
+            size: self.value,
+            number: self.number,
+            handed_out: self.moment(),
+            family: self.family,
+        }
+    }
+
+    #[inline(always)]
     pub(super) fn moment(&self) -> Moment {
         Moment {
             clock: self.clock,

@@ -154,18 +154,35 @@ fn positions(batch: &Batch, shards: Range<usize>, paired: &mut Paired) -> Vec<u3
 }
 
 impl Shard {
+    /// Takes a call. What nearly all come to is done here, without a block that has to lie in memory.
     #[inline(always)]
     fn call(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) {
+        let Placed { call, key, .. } = placed;
+        let is_plain = self.own.index.get().is_none() && self.late.is_empty();
+        let table = &mut self.own.table;
+        if is_plain && let Some(at) = table.find(key) {
+            match call.kind {
+                Kind::HandOut if table.occupy(at, &call.block()) => return,
+                Kind::Release => {
+                    let is_like = |family| family == call.family;
+                    let block = table.release(at, call.number, &call.moment(), is_like);
+                    if let Some(block) = block {
+                        paired.end_of_life(placed, call.value, block);
+                        return;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.any_call(placed, batch, paired);
+    }
+
+    #[inline(never)]
+    fn any_call(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) {
         let Placed { call, position, .. } = placed;
         match call.kind {
             Kind::HandOut => {
-                let block = Block {
-                    size: call.value,
-                    number: call.number,
-                    handed_out: call.moment(),
-                    family: call.family,
-                };
-                if let Some(Entry::Live(unseen)) = self.occupy(placed.key, call.address, block) {
+                if let Some(Entry::Live(unseen)) = self.occupy(call.address, call.block()) {
                     paired.unseen += 1;
                     paired.end(position, unseen);
                     if batch.writes_late && batch.is_whole_since(unseen.number, position) {
@@ -234,36 +251,23 @@ impl Shard {
     }
 
     /// Ends the block that the call releases, or says what is wrong with that.
-    #[inline(always)]
     fn release(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) -> Option<Block> {
-        let call = placed.call;
-        if !self.late.is_empty() && self.late.take(call.address) {
+        let Placed { call, position, .. } = placed;
+        if self.late.take(call.address) {
             paired.late += 1;
             return None;
         }
-        match self.take(placed) {
-            Some(block) => {
-                if block.family != call.family && !block.family.is_released_by(call.family) {
-                    let fault = mismatch(placed, block, batch);
-                    paired.faults.push((placed.position, fault));
-                }
-                Some(block)
+        if let Some(block) = self.take(placed) {
+            if !block.family.is_released_by(call.family) {
+                let fault = mismatch(placed, &block, batch);
+                paired.faults.push((position, fault));
             }
-            None => {
-                self.release_nothing(placed, batch, paired);
-                None
-            }
+            return Some(block);
         }
-    }
-
-    /// Says what is wrong with a release of an address without a live block.
-    #[inline(never)]
-    fn release_nothing(&mut self, placed: Placed<'_>, batch: &Batch, paired: &mut Paired) {
-        let Placed { call, position, .. } = placed;
         if let Some(Entry::Released(before)) = self.get(call.address) {
             let fault = double(placed, &before, batch);
             paired.faults.push((position, fault));
-            return;
+            return None;
         }
         paired.unknown.push(position);
         let entry = Entry::Released(Released {
@@ -272,17 +276,17 @@ impl Shard {
             released: call.moment(),
         });
         self.put(call.address, entry);
+        None
     }
 
     /// Ends the live block at the call's address, if there is one.
-    #[inline(always)]
     fn take(&mut self, placed: Placed<'_>) -> Option<Block> {
         let Placed { call, key, .. } = placed;
         let table = &mut self.own.table;
         let Some(at) = table.find(key) else {
             return self.take_inherited(placed);
         };
-        let block = table.release(at, call.number, &call.moment())?;
+        let block = table.release(at, call.number, &call.moment(), |_| true)?;
         if let Some(index) = self.own.index.get_mut() {
             index.remove(&call.address);
         }
@@ -290,7 +294,6 @@ impl Shard {
     }
 
     /// As [`take`](Self::take), of an address that has no entry of its own.
-    #[inline(never)]
     fn take_inherited(&mut self, placed: Placed<'_>) -> Option<Block> {
         let Placed { call, key, .. } = placed;
         let Some(Entry::Live(block)) = self.inherited(call.address) else {
@@ -306,25 +309,21 @@ impl Shard {
     }
 
     /// Begins a block; gives what was known of the address, unless that is a release.
-    #[inline(always)]
-    fn occupy(&mut self, key: Key, address: u64, block: Block) -> Option<Entry> {
+    fn occupy(&mut self, address: u64, block: Block) -> Option<Entry> {
         if let Some(index) = self.own.index.get_mut() {
             index.insert(address, block.size);
         }
+        let key = Key::of(address);
         let table = &mut self.own.table;
         match table.find(key) {
             Some(at) if table.occupy(at, &block) => None,
             Some(at) => Some(table.replace(at, Entry::Live(block))),
-            None => self.occupy_new(key, address, block),
+            None => {
+                let before = self.inherited(address);
+                self.insert(key, Entry::Live(block));
+                before
+            }
         }
-    }
-
-    /// As [`occupy`](Self::occupy), of an address that has no entry of its own.
-    #[inline(never)]
-    fn occupy_new(&mut self, key: Key, address: u64, block: Block) -> Option<Entry> {
-        let before = self.inherited(address);
-        self.insert(key, Entry::Live(block));
-        before
     }
 
     /// Says what is known of an address.
@@ -378,7 +377,7 @@ impl Shard {
     pub(super) fn restore(&mut self, address: u64, block: Block) -> bool {
         let is_free = !matches!(self.get(address), Some(Entry::Live(_)));
         if is_free {
-            self.occupy(Key::of(address), address, block);
+            self.occupy(address, block);
         }
         is_free
     }
@@ -463,7 +462,7 @@ impl Paired {
     }
 
     /// The end of a block that was released; a temporary one, if it is the one of number `last`.
-    #[inline]
+    #[inline(always)]
     fn end_of_life(&mut self, placed: Placed<'_>, last: u64, block: Block) {
         let Placed { call, position, .. } = placed;
         let lived = call.clock.saturating_sub(block.handed_out.clock);
@@ -478,8 +477,7 @@ impl Paired {
     }
 }
 
-#[inline(never)]
-fn mismatch(placed: Placed<'_>, block: Block, batch: &Batch) -> RawFault {
+fn mismatch(placed: Placed<'_>, block: &Block, batch: &Batch) -> RawFault {
     let call = placed.call;
     let op = match call.kind {
         Kind::Open => Op::REALLOC_OLD,

@@ -7,6 +7,7 @@
 use super::block::{Block, Entry, Moment};
 use super::memory::{LANES, Memory};
 use super::slot;
+use heapwire_format::Family;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -187,11 +188,18 @@ impl Table {
         self.memory.slot(at).map_or(Entry::Forgotten, slot::entry)
     }
 
-    /// Makes the live block at a place the release of it, and gives the block. Anything else stays.
+    /// Makes the live block at a place the release of it, and gives the block. Anything else stays, and a block of a family that
+    /// is not right.
     #[inline(always)]
-    pub(super) fn release(&mut self, at: usize, number: u64, released: &Moment) -> Option<Block> {
+    pub(super) fn release(
+        &mut self,
+        at: usize,
+        number: u64,
+        released: &Moment,
+        is_right: impl FnOnce(Family) -> bool,
+    ) -> Option<Block> {
         let slot = self.memory.slot_mut(at)?;
-        let block = slot::live(slot)?;
+        let block = slot::live(slot).filter(|block| is_right(block.family))?;
         slot::release(slot, number, released);
         self.live -= 1;
         self.released += 1;
