@@ -156,9 +156,9 @@ impl Table {
         let Some((start, end, path)) = found else {
             // Code of no module, such as a JIT's. A page is range enough.
             let page = pc & !0xFFF;
-            for (bound, value) in self.codeless.iter().zip([!page, page]) {
-                bound.fetch_max(value, Relaxed); // before the cache has it
-            }
+            let [first, last] = &self.codeless;
+            first.fetch_max(!page, Relaxed); // before the cache has it
+            last.fetch_max(page, Relaxed);
             cache.keep(version, page, page.wrapping_add(0x1000), 0);
             return 0;
         };

@@ -51,6 +51,9 @@ const PIPE_CHUNKS: [Shape; 2] = [
     },
 ];
 
+/// Lanes whose owners a new thread looks at before it takes another lane: each look is a system call, and threads may be thousands.
+const LOOKS: usize = 16;
+
 /// Most chunks that are remembered for leaving the file.
 const CHUNKS: usize = 256;
 
@@ -69,6 +72,8 @@ pub(crate) struct Registry {
     furnished: AtomicU32,
     chunks: AtomicU32,
     ended: AtomicU32,
+    /// The lane whose owner is looked at next.
+    next: AtomicUsize,
     /// Calls for which no lane is looked for, after none was to be had: looking costs a system call a lane.
     patience: AtomicU32,
     places: [Place; CHUNKS],
@@ -165,15 +170,24 @@ pub(crate) fn introduce(lane: &Lane) {
     lane.declare(event, name.get(..length).unwrap_or_default());
 }
 
-/// A lane whose owner is gone, emptied of its records.
+/// A lane whose owner is gone, emptied of its records, if there is one among the next few; where there are no more lanes, among all.
 fn orphan(image: &'static Image, tid: u32) -> Option<&'static Lane> {
     let pid = image.pid.load(Relaxed);
-    image.lanes_in_use().iter().find(|lane| {
+    let (lanes, next) = (image.lanes_in_use(), &image.registry.next);
+    let looks = if lanes.len() == LANES { LANES } else { LOOKS };
+    for _ in 0..lanes.len().min(looks) {
+        let at = next.load(Relaxed);
+        let at = if at < lanes.len() { at } else { 0 };
+        next.store(at.wrapping_add(1), Relaxed); // one thread registers at a time
+        let lane = lanes.get(at)?;
         let owner = lane.tid.load(Relaxed);
         // A lane with our own tid is one of a thread that had it before us.
         let is_orphan = owner == tid || !sys::is_alive(pid, owner);
-        is_orphan && crate::flush::empty_orphan(image, lane, tid)
-    })
+        if is_orphan && crate::flush::empty_orphan(image, lane, tid) {
+            return Some(lane);
+        }
+    }
+    None
 }
 
 fn new_lane(image: &'static Image, mask: SignalSet) -> Option<&'static Lane> {

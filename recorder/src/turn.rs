@@ -17,13 +17,17 @@ pub(crate) struct Gate(AtomicU32);
 impl Gate {
     /// Waits for the lock. `false` if the thread `me` has it: we are a handler above what it does.
     pub(crate) fn enter(&self, of: &Image, me: u32) -> bool {
+        let mut turns: u32 = 0;
         loop {
+            turns = turns.wrapping_add(1);
             // Acquire: pairs with the Release in `leave`.
             match self.0.compare_exchange(0, me, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(holder) if holder == me => return false,
                 Err(_) if image::is_off() && !image::is_waiting() => return false,
-                Err(holder) if !sys::is_alive(of.pid.load(Relaxed), holder) => {
+                Err(holder)
+                    if turns.is_multiple_of(64) && !sys::is_alive(of.pid.load(Relaxed), holder) =>
+                {
                     let _ = self.0.compare_exchange(holder, 0, Relaxed, Relaxed);
                 }
                 Err(_) => sys::yield_now(), // the holder waits a bounded time

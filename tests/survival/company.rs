@@ -378,6 +378,39 @@ fn said(words: &[&str], program: &Path, scratch: &Scratch) -> (i32, String) {
 }
 
 /// Each program is told of beforehand, while it is recorded, and by the report, if there is a trace.
+/// As early while a device starts, or in a chroot: the program runs, and both verbs say why there is no trace.
+#[test]
+fn without_proc_nothing_is_recorded_and_that_is_said() {
+    let scratch = Scratch::new("no-proc");
+    let program = program(&scratch, "plain");
+    let within = |verb: &str| {
+        let script = format!("mount -t tmpfs none /proc && exec \"$0\" {verb} \"$@\"");
+        let mut unshare = without_recorder(Command::new("unshare"));
+        unshare.args(["-r", "-m", "sh", "-c", &script]);
+        Run::of(unshare.arg(heapwire()).arg("--").arg(&program))
+    };
+    let trace = scratch.join("t.hwt");
+    let run = within(&format!("record -o {}", trace.display()));
+    assert_eq!(
+        (run.status, run.stdout.as_str()),
+        (0, "plain\n"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        prose(&run.stderr).contains("nothing was recorded"),
+        "{}",
+        run.stderr
+    );
+    let doctor = within("doctor");
+    assert_eq!(doctor.status, 1, "{}", doctor.stderr);
+    assert!(
+        prose(&doctor.stdout).contains("/proc is not mounted"),
+        "{}",
+        doctor.stdout
+    );
+}
+
 #[test]
 fn programs_that_cannot_be_recorded_are_named_with_the_reason() {
     let scratch = Scratch::new("hindered");

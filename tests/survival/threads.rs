@@ -3,9 +3,12 @@
 use super::{program, traced};
 use heapwire_tests::build::recorder;
 use heapwire_tests::raw::Raw;
-use heapwire_tests::run::{Run, list, number, report};
+use heapwire_tests::run::{Run, is_installed, list, number, report, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 fn check(total: u64, at_once: u64) {
     let scratch = Scratch::new(&format!("threads-{total}-{at_once}"));
@@ -52,6 +55,29 @@ fn sixty_four_threads_at_once() {
 #[test]
 fn five_hundred_threads_at_once() {
     check(2_000, 500);
+}
+
+/// A new thread does not ask after each of the others.
+#[test]
+fn what_a_thread_costs_does_not_grow_with_their_number() {
+    const THREADS: u64 = 400;
+    if !is_installed("strace") {
+        return;
+    }
+    let scratch = Scratch::new("threads-held");
+    let (program, library) = (program(&scratch, "held_threads"), recorder(&scratch));
+    let (trace, log) = (scratch.join("t.hwt"), scratch.join("calls"));
+    let variable = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let mut strace = without_recorder(Command::new("strace"));
+    strace.args(["-f", "-e", "trace=tgkill", "-o"]).arg(&log);
+    strace.args(["-E", &variable("LD_PRELOAD", &library)]);
+    strace.args(["-E", &variable("HEAPWIRE_OUT", &trace)]);
+    let run = Run::of(strace.arg(&program).arg(THREADS.to_string()));
+    assert_eq!((run.status, run.stdout.as_str()), (0, "ok\n"));
+    let calls = fs::read_to_string(&log).unwrap().matches("tgkill(").count() as u64;
+    assert!(calls < 20 * THREADS, "{calls} calls");
+    let process = &report(&trace)["processes"][0];
+    assert!(number(&process["totals"]["releases"]) >= 2 * THREADS);
 }
 
 #[test]

@@ -4,7 +4,11 @@ use super::program::{self, Looked};
 use super::{library, name, not_executed};
 use heapwire::report::escape;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::Path;
+
+/// Where the recorder finds its settings: `getenv` does not answer yet when it begins.
+const SETTINGS: &str = "/proc/self/environ";
 
 /// What the doctor has to say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,6 +42,11 @@ pub(crate) fn diagnose(command: &[OsString]) -> Diagnosis {
         Err(error) => {
             diagnosis.hindrance(format!("the recorder cannot be put anywhere: {error:#}"));
         }
+    }
+    if fs::exists(SETTINGS).is_ok_and(|is_there| is_there) {
+        diagnosis.fine("/proc is there");
+    } else {
+        diagnosis.hindrance("/proc is not mounted: the recorder reads settings and modules there");
     }
     match name(command).map(|name| (name, program::find(name))) {
         Err(_) => diagnosis.note("name a program to have it looked at: heapwire doctor -- CMD"),
@@ -117,6 +126,6 @@ mod tests {
     #[test]
     fn without_a_program_the_machine_is_looked_at() {
         let diagnosis = diagnose(&[]);
-        assert_eq!(diagnosis.lines.len(), 2, "{diagnosis:?}");
+        assert_eq!(diagnosis.lines.len(), 3, "{diagnosis:?}");
     }
 }
