@@ -2,10 +2,11 @@
 
 use crate::auxiliary;
 use crate::cell::StartCell;
+use crate::extent::HAS_LOGS;
 use crate::output::Kind;
 use crate::sync::Relaxed;
 use crate::sys;
-use crate::text::{self, Text, cut};
+use crate::text::{self, Text};
 use core::sync::atomic::AtomicUsize;
 use heapwire_format::{ARMOUR_NARROW, ARMOUR_WIDE, ArmourHead};
 
@@ -14,6 +15,15 @@ pub(crate) const PATH: usize = 4096;
 const OPTIONS: usize = 256;
 /// What the names of our variables begin with.
 const PREFIX: &[u8] = b"HEAPWIRE_";
+/// What follows, in the order of the numbers below. To compare with one after the other is a tenth of the code that a match of texts is.
+const KEYS: &[u8] = b"OUT=ON_FULL=FORMAT=SUM=PACK=CULL=ARMOUR=WAIT=";
+const OUT: u32 = 0;
+const ON_FULL: u32 = 1;
+const FORMAT: u32 = 2;
+const SUM: u32 = 3;
+const PACK: u32 = 4;
+const CULL: u32 = 5;
+const ARMOUR: u32 = 6;
 /// The room in lines where the user wants none.
 const NO_LINES: usize = 1;
 /// How long a frame waits for a slow reader unless the user says otherwise.
@@ -104,6 +114,11 @@ impl Config {
         self.is_log = self.is_by_call && !self.is_no_log; // what that variable has always meant
     }
 
+    /// Whether lines of glibc's mtrace are written.
+    pub(crate) fn is_log(&self) -> bool {
+        HAS_LOGS && self.is_log
+    }
+
     /// Whether each process image has a file of its own.
     pub(crate) fn is_per_process(&self) -> bool {
         self.path().windows(2).any(|pair| pair == b"%p")
@@ -126,7 +141,7 @@ impl Config {
     /// Bytes of a frame that each of its lines takes; 0 = frames are written as they are.
     pub(crate) fn line_room(&self, kind: Kind) -> usize {
         match self.line_room {
-            _ if self.is_log => 0,
+            _ if self.is_log() => 0,
             0 if kind == Kind::Terminal => ArmourHead::room(ARMOUR_NARROW),
             0 | NO_LINES => 0,
             room => room,
@@ -135,7 +150,7 @@ impl Config {
 
     /// Whether the user wants lines, whatever the output is.
     pub(crate) fn wants_lines(&self) -> bool {
-        self.line_room > NO_LINES && !self.is_log
+        self.line_room > NO_LINES && !self.is_log()
     }
 
     /// The settings as text.
@@ -158,38 +173,35 @@ impl Config {
     }
 
     fn take(&mut self, entry: &[u8]) {
-        let mut value = entry;
-        let key = cut(&mut value, b'=');
-        // One after the other: a match takes the letters apart, which is ten times as much code.
-        let key = key.strip_prefix(PREFIX).unwrap_or_default();
-        if key == b"OUT" {
-            return self.take_target(value);
-        }
-        if key == b"ON_FULL" {
-            self.drops = value == b"drop";
-        } else if key == b"FORMAT" {
-            self.is_log = value == b"mtrace";
-            self.is_no_log = value == b"hwt";
-        } else if key == b"SUM" {
-            self.sums = value == b"1";
-        } else if key == b"PACK" {
-            self.packs = value.first().copied().unwrap_or(0);
-        } else if key == b"CULL" {
-            self.culls = value == b"1";
-        } else if key == b"ARMOUR" {
-            self.line_room = match number(value) {
-                None => 0,
-                Some(0) => NO_LINES,
-                Some(columns) => {
-                    ArmourHead::room((columns as usize).clamp(ARMOUR_NARROW, ARMOUR_WIDE))
-                }
-            };
-        } else if key == b"WAIT" {
-            if let Some(seconds) = number(value) {
-                self.wait_milliseconds = u64::from(seconds).saturating_mul(1000);
-            }
-        } else {
+        let named = entry.strip_prefix(PREFIX).unwrap_or_default();
+        let Some((key, value)) = known(named) else {
             return;
+        };
+        let (number, is_one) = (number(value), value == b"1");
+        match key {
+            OUT => return self.take_target(value),
+            ON_FULL => self.drops = value == b"drop",
+            FORMAT => {
+                self.is_log = value == b"mtrace";
+                self.is_no_log = value == b"hwt";
+            }
+            SUM => self.sums = is_one,
+            PACK => self.packs = value.first().copied().unwrap_or(0),
+            CULL => self.culls = is_one,
+            ARMOUR => {
+                self.line_room = match number {
+                    None => 0,
+                    Some(0) => NO_LINES,
+                    Some(columns) => {
+                        ArmourHead::room((columns as usize).clamp(ARMOUR_NARROW, ARMOUR_WIDE))
+                    }
+                };
+            }
+            _ => {
+                if let Some(seconds) = number {
+                    self.wait_milliseconds = u64::from(seconds).saturating_mul(1000);
+                }
+            }
         }
         self.remember_option(entry);
     }
@@ -237,6 +249,23 @@ impl Config {
             self.target = Target::File;
         }
     }
+}
+
+/// The number of the key that an entry begins with, and the value behind it.
+fn known(entry: &[u8]) -> Option<(u32, &[u8])> {
+    let (mut key, mut rest) = (0u32, Some(entry));
+    for byte in KEYS {
+        rest = rest
+            .and_then(|rest| rest.split_first().filter(|(first, _)| *first == byte))
+            .map(|(_, rest)| rest);
+        if *byte == b'=' {
+            if let Some(value) = rest {
+                return Some((key, value));
+            }
+            (key, rest) = (key.wrapping_add(1), Some(entry));
+        }
+    }
+    None
 }
 
 /// The descriptor that a target names, if it names one.

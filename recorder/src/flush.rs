@@ -15,7 +15,7 @@ use heapwire_format::{Op, Record};
 /// A record that is this many numbers old is flushed by whoever flushes.
 const OLD_NUMBERS: u32 = 65_536;
 /// The same in milliseconds.
-const OLD_MILLISECONDS: u64 = 1_000;
+const OLD_MILLISECONDS: u32 = 1_000;
 /// Slots that are looked at for the smallest number that a lane still holds: hooks are not nested deeper.
 const NESTED: u32 = 8;
 
@@ -42,7 +42,7 @@ pub(crate) fn append_slowly(lane: &Lane, event: Event) {
     if image::is_waiting() && !is_open {
         return;
     }
-    if CONFIG.get().is_log {
+    if CONFIG.get().is_log() {
         return log::append(image, lane, &event);
     }
     let Some(position) = place(image, lane) else {
@@ -189,7 +189,7 @@ fn lock_own(image: &Image, lane: &Lane, me: u32) -> bool {
             Err(holder) => {
                 spins = spins.wrapping_add(1);
                 if spins.is_multiple_of(64) {
-                    let now = sys::clock(libc::CLOCK_MONOTONIC) / 1_000_000;
+                    let now = sys::milliseconds();
                     if end == 0 {
                         end = now.wrapping_add(patience);
                     }
@@ -223,7 +223,7 @@ enum Goal {
 
 /// Writes what is committed. With the lock.
 fn empty_locked(image: &Image, lane: &Lane, goal: Goal, turn: &Turn<'_>) {
-    if CONFIG.get().is_log {
+    if CONFIG.get().is_log() {
         if matches!(goal, Goal::Room | Goal::Own) {
             log::flush(image, lane, false);
         }
@@ -284,7 +284,7 @@ fn is_old(lane: &Lane, numbers: u64, now: u64) -> bool {
         reason = "the distance of the low halves is what counts"
     )]
     let distance = (numbers as u32).wrapping_sub(record.number);
-    distance > OLD_NUMBERS || lane.age(now) > u64::from(record.time).wrapping_add(OLD_MILLISECONDS)
+    distance > OLD_NUMBERS || lane.age(now) > u32::from(record.time).wrapping_add(OLD_MILLISECONDS)
 }
 
 fn empty_other(image: &Image, lane: &Lane, own: &Lane) {

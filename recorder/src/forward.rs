@@ -10,7 +10,7 @@ use crate::lane::{self, Lane};
 use crate::late;
 use crate::loader::Found;
 use crate::{early, fatal, image, modules, next};
-use heapwire_format::{Family, Op, flag};
+use heapwire_format::{Family, Op};
 
 /// One forwarded call, laid out by `arch::forward` on the stack of the caller.
 #[repr(C)]
@@ -26,7 +26,7 @@ pub(crate) struct Call {
 }
 
 /// A note in a form without padding that could be read uninitialised: the whole is written by `enter`.
-type Saved = core::mem::MaybeUninit<(bool, Option<Note>)>;
+type Saved = core::mem::MaybeUninit<(bool, Note)>;
 
 impl Call {
     /// The block that is to be resized, and to what size: one that no product of a `reallocarray` has that is left to the real one.
@@ -39,7 +39,7 @@ impl Call {
     /// Leaves a note for hooks that are called from the code from `low` to `high`, until `leave`.
     fn note(&mut self, lane: &Lane, purpose: Purpose, pc: usize, (low, high): (usize, usize)) {
         self.outer.write((true, lane.helped.get()));
-        lane.helped.set(Some(Note {
+        lane.helped.set(&Note {
             sp: self.sp,
             pc,
             purpose,
@@ -47,7 +47,7 @@ impl Call {
             high,
             taken: 0,
             inner: 0,
-        }));
+        });
     }
 }
 
@@ -64,7 +64,7 @@ const _: () = assert!(
 pub(crate) unsafe extern "C" fn enter(call: *mut Call) -> usize {
     // SAFETY: `arch::forward` passes its own frame, which nobody else refers to.
     let call = unsafe { &mut *call };
-    call.outer.write((false, None));
+    call.outer.write((false, Note::default()));
     let Some(mut function) = Function::at(call.index) else {
         return arch::missing as *const () as usize;
     };
@@ -150,7 +150,7 @@ fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call
             let Some((low, high)) = inner.flatten() else {
                 return;
             };
-            call.note(lane, Purpose::Resize, call.pc, (low, high));
+            call.note(lane, Purpose::RESIZE, call.pc, (low, high));
             return;
         }
         Role::Release { family, size } => {
@@ -163,7 +163,7 @@ fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call
             let flags = as_far_as_known(family) as u8;
             let release = Release { block, size, flags };
             heap::released(lane, release, at);
-            Purpose::Release { ptr: block }
+            Purpose::release(block)
         }
         role => allocation_of(role, &call.arguments),
     };
@@ -174,58 +174,39 @@ fn prepare(lane: &'static Lane, function: Function, real: Found, call: &mut Call
 
 /// A function that is called on behalf of another is called on behalf of the other's caller.
 fn on_behalf_of(around: Option<Note>, purpose: Purpose, pc: usize) -> (Purpose, usize) {
-    match (around.filter(Note::is_open), purpose) {
-        (
-            Some(Note {
-                purpose: Purpose::Help,
-                pc,
-                ..
-            }),
-            Purpose::Allocate { size, family, .. },
-        ) => (
-            Purpose::Allocate {
-                size,
-                family,
-                helped: true,
-            },
-            pc,
-        ),
-        (
-            Some(Note {
-                purpose: Purpose::Help,
-                pc,
-                ..
-            }),
-            purpose,
-        ) => (purpose, pc),
-        (
-            Some(Note {
-                purpose: outer @ Purpose::Allocate { .. },
-                pc,
-                ..
-            }),
-            Purpose::Allocate { .. },
-        ) => (outer, pc),
+    match around.filter(Note::is_open) {
+        Some(around) if around.purpose.is_help() => (purpose.helped(), around.pc),
+        Some(around)
+            if around
+                .purpose
+                .allocation()
+                .and(purpose.allocation())
+                .is_some() =>
+        {
+            (around.purpose, around.pc)
+        }
         _ => (purpose, pc),
     }
 }
 
 fn allocation_of(role: Role, arguments: &[usize; 6]) -> Purpose {
     let [first, second, third, ..] = *arguments;
-    let (size, family, helped) = match role {
+    match role {
         Role::Allocate { family, size } => {
             let size = arguments.get(usize::from(size)).copied().unwrap_or(0);
             let is_operator = !matches!(family, Family::Malloc | Family::Aligned);
-            (size, as_far_as_known(family), is_operator)
+            let purpose = Purpose::allocate(size, as_far_as_known(family) as u8);
+            if is_operator {
+                purpose.helped()
+            } else {
+                purpose
+            }
         }
-        Role::AllocateProduct => (first.saturating_mul(second), Family::Malloc, false),
-        Role::AllocateInto => (third, Family::Aligned, false),
-        _ => return Purpose::Help,
-    };
-    Purpose::Allocate {
-        size,
-        family,
-        helped,
+        Role::AllocateProduct => {
+            Purpose::allocate(first.saturating_mul(second), Family::Malloc as u8)
+        }
+        Role::AllocateInto => Purpose::allocate(third, Family::Aligned as u8),
+        _ => Purpose::HELP,
     }
 }
 
@@ -266,11 +247,11 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
     let Some(function) = Function::at(call.index) else {
         return result;
     };
-    if function.role() == Role::Disposition {
+    if matches!(function.role(), Role::Disposition) {
         return disposed(function, call, result);
     }
     #[cfg(not(heapwire_static))]
-    if function.role() == Role::Unload {
+    if matches!(function.role(), Role::Unload) {
         late::forget();
     }
     let Some(lane) = current_lane() else {
@@ -286,7 +267,7 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
         role => {
             // SAFETY: `enter` has written it.
             let (is_noted, outer) = unsafe { call.outer.assume_init() };
-            if role == Role::Resize {
+            if matches!(role, Role::Resize) {
                 resized(lane, (is_noted, outer), result, call);
             } else if is_noted {
                 finish(lane, role, outer, result, call);
@@ -297,9 +278,9 @@ pub(crate) unsafe extern "C" fn leave(call: *mut Call, result: usize) -> usize {
 }
 
 /// Puts the note of the call around back if a `realloc` left its own, and records what it gave.
-fn resized(lane: &Lane, (is_noted, outer): (bool, Option<Note>), result: usize, call: &Call) {
+fn resized(lane: &Lane, (is_noted, outer): (bool, Note), result: usize, call: &Call) {
     if is_noted {
-        lane.helped.set(outer);
+        lane.helped.set(&outer);
     }
     let Call { pc, sp, .. } = *call;
     if !lane.helped.is_resize(pc, sp) {
@@ -308,37 +289,26 @@ fn resized(lane: &Lane, (is_noted, outer): (bool, Option<Note>), result: usize, 
 }
 
 /// Records what no hook inside has recorded, and puts the note of the call around back.
-fn finish(lane: &Lane, role: Role, outer: Option<Note>, result: usize, call: &Call) {
-    let Some(note) = lane.helped.get() else {
-        return;
-    };
-    lane.helped.set(outer);
-    let Purpose::Allocate {
-        size,
-        family,
-        helped,
-    } = note.purpose
-    else {
-        return;
-    };
-    if role == Role::Help {
+fn finish(lane: &Lane, role: Role, outer: Note, result: usize, call: &Call) {
+    let note = lane.helped.get();
+    if !note.is_there() {
         return;
     }
+    lane.helped.set(&outer);
+    let Some((size, flags)) = note.purpose.allocation() else {
+        return;
+    };
     let block = match role {
+        Role::Help => return,
         Role::AllocateInto => block_behind(result, call.arguments),
         _ => result,
     };
     // An operator can put a header in front: then what it gives is not what was recorded inside.
     if !note.has_recorded(block) {
-        let flags = family as u8 | if helped { flag::HELPED } else { 0 };
         heap::append_allocation(lane, block, size, flags, note.pc);
     }
     // The call around, if this one was made for it, has its block now.
-    if let Some(Note {
-        purpose: Purpose::Allocate { .. },
-        ..
-    }) = outer
-    {
+    if outer.is_there() && outer.purpose.allocation().is_some() {
         if note.pc == call.pc {
             lane.helped.saw(block);
         } else {

@@ -1,7 +1,7 @@
 //! From what a hook saw to events: allocated, released, moved, failed.
 
 use crate::event::Event;
-use crate::helped::{Note, Purpose};
+use crate::helped::Note;
 use crate::lane::{Lane, Quick};
 use crate::modules;
 use heapwire_format::{Family, Op, flag};
@@ -87,44 +87,28 @@ pub(crate) fn allocated(lane: &Lane, block: usize, size: usize, call: Call) {
 fn allocated_inside(lane: &Lane, block: usize, size: usize, call: Call) {
     let note = lane.helped.for_call(call.pc, call.sp);
     let (size, flags, pc) = match note.filter(Note::is_open) {
-        Some(Note {
-            purpose: Purpose::Help,
-            pc,
-            ..
-        }) => (size, flag::HELPED, pc),
-        Some(Note {
-            purpose: Purpose::Resize,
-            ..
-        }) => return,
-        Some(Note {
-            purpose:
-                Purpose::Allocate {
-                    size,
-                    family,
-                    helped,
-                },
-            pc,
-            ..
-        }) => {
-            lane.helped.take(block);
-            (
-                size,
-                family as u8 | if helped { flag::HELPED } else { 0 },
-                pc,
-            )
-        }
-        _ => {
-            lane.helped.saw(block);
-            // Inside an operator, but not called by it: one that the program replaced may allocate through others.
-            let family = match lane.helped.get() {
-                Some(Note {
-                    purpose: Purpose::Allocate { helped: true, .. },
-                    ..
-                }) => Family::Unknown,
-                _ => Family::Malloc,
-            };
-            (size, family as u8, call.pc)
-        }
+        Some(note) if note.purpose.is_help() => (size, flag::HELPED, note.pc),
+        Some(note) if note.purpose.is_resize() => return,
+        note => match note.and_then(|note| Some((note.purpose.allocation()?, note.pc))) {
+            Some(((size, flags), pc)) => {
+                lane.helped.take(block);
+                (size, flags, pc)
+            }
+            None => {
+                lane.helped.saw(block);
+                // Inside an operator, but not called by it: one that the program replaced may allocate through others.
+                let outside = lane.helped.get();
+                let is_operators = outside.is_there()
+                    && (outside.purpose.allocation())
+                        .is_some_and(|(_, flags)| flags & flag::HELPED != 0);
+                let family = if is_operators {
+                    Family::Unknown
+                } else {
+                    Family::Malloc
+                };
+                (size, family as u8, call.pc)
+            }
+        },
     };
     append_allocation(lane, block, size, flags, pc);
 }
@@ -255,11 +239,7 @@ pub(crate) fn resized(lane: &Lane, [block, size]: [usize; 2], result: usize, cal
 #[inline(never)]
 fn append_resize(lane: &Lane, op: Op, [block, size]: [usize; 2], call: Call) {
     let (pc, flags) = match lane.helped.for_call(call.pc, call.sp) {
-        Some(Note {
-            purpose: Purpose::Help,
-            pc,
-            ..
-        }) => (pc, flag::HELPED),
+        Some(note) if note.purpose.is_help() => (note.pc, flag::HELPED),
         _ => (call.pc, 0),
     };
     lane.append(Event {

@@ -7,29 +7,78 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
-use heapwire_format::Family;
+use heapwire_format::flag;
 
 /// For whom a call is made, and what is to be said of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// One block of this size and family.
-    Allocate {
-        size: usize,
-        family: Family,
-        helped: bool,
-    },
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// One of the kinds below; above it the flags of an allocation's record.
+    kind: u32,
+    /// Size of an allocation, block of a release.
+    value: usize,
+}
+
+const HELP: u32 = 0;
+const RELEASE: u32 = 1;
+const ALLOCATE: u32 = 2;
+const RESIZE: u32 = 3;
+
+impl Purpose {
     /// Whatever is allocated is the caller's.
-    Help,
-    /// Block `ptr` is being released, and that is recorded.
-    Release { ptr: usize },
+    pub(crate) const HELP: Self = Self {
+        kind: HELP,
+        value: 0,
+    };
+
     /// A block is being resized by an allocator that may call `malloc` and `free` for that: those calls are its own.
-    Resize,
+    pub(crate) const RESIZE: Self = Self {
+        kind: RESIZE,
+        value: 0,
+    };
+
+    /// The block is being released, and that is recorded.
+    pub(crate) const fn release(block: usize) -> Self {
+        Self {
+            kind: RELEASE,
+            value: block,
+        }
+    }
+
+    /// One block of this size, whose record has these flags.
+    pub(crate) const fn allocate(size: usize, flags: u8) -> Self {
+        Self {
+            kind: ALLOCATE | (flags as u32) << 8,
+            value: size,
+        }
+    }
+
+    pub(crate) fn is_help(self) -> bool {
+        self.kind == HELP
+    }
+
+    pub(crate) fn is_resize(self) -> bool {
+        self.kind == RESIZE
+    }
+
+    /// Size and flags, if it is an allocation.
+    pub(crate) fn allocation(self) -> Option<(usize, u8)> {
+        let [kind, flags, ..] = self.kind.to_le_bytes();
+        (u32::from(kind) == ALLOCATE).then_some((self.value, flags))
+    }
+
+    /// The same on behalf of another's caller.
+    pub(crate) fn helped(self) -> Self {
+        match self.allocation() {
+            Some((size, flags)) => Self::allocate(size, flags | flag::HELPED),
+            None => self,
+        }
+    }
 }
 
 /// What the hook outside leaves for the hook inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// Stack pointer when the hook outside was entered.
+    /// Stack pointer when the hook outside was entered; 0 = there is no note.
     pub(crate) sp: usize,
     /// Its return address.
     pub(crate) pc: usize,
@@ -46,29 +95,25 @@ pub(crate) struct Note {
 
 /// One note, stored and read by the owning thread alone; atomics only because handlers of its signals do so too.
 pub(crate) struct Helped {
-    /// 0 = no note; stored last.
+    /// Stored last.
     sp: AtomicUsize,
     pc: AtomicUsize,
     low: AtomicUsize,
     high: AtomicUsize,
-    /// Size, or block.
     value: AtomicUsize,
-    /// 0 help, 1 release, 2 allocate, 3 allocate on behalf of the caller, 4 resize; the family above.
     kind: AtomicU32,
     taken: AtomicUsize,
     inner: AtomicUsize,
 }
 
-const HELP: u32 = 0;
-const RELEASE: u32 = 1;
-const ALLOCATE: u32 = 2;
-const ALLOCATE_HELPED: u32 = 3;
-const RESIZE: u32 = 4;
-
 /// In the place of a block: the call failed. 0 is that there was no call.
 const FAILURE: usize = 1;
 
 impl Note {
+    pub(crate) fn is_there(&self) -> bool {
+        self.sp != 0
+    }
+
     /// Whether the call has not got its block yet: an operator may try again after a failure.
     pub(crate) fn is_open(&self) -> bool {
         self.taken == 0 || self.taken == FAILURE
@@ -97,7 +142,7 @@ impl Helped {
 
     /// The note, if it is for a hook that was entered with `sp` and returns to `pc`.
     pub(crate) fn for_call(&self, pc: usize, sp: usize) -> Option<Note> {
-        let note = self.get()?;
+        let note = self.get();
         let is_inside = sp < note.sp && (note.low..note.high).contains(&pc);
         (is_inside || (sp < note.sp && pc == crate::forwarded())).then_some(note)
     }
@@ -107,59 +152,32 @@ impl Helped {
         self.is_above(sp)
             && self
                 .for_call(pc, sp)
-                .is_some_and(|note| note.purpose == Purpose::Resize)
+                .is_some_and(|note| note.purpose.is_resize())
     }
 
-    pub(crate) fn get(&self) -> Option<Note> {
-        let sp = self.sp.load(Relaxed);
-        if sp == 0 {
-            return None;
-        }
-        let (value, kind) = (self.value.load(Relaxed), self.kind.load(Relaxed));
-        let [low_kind, family, ..] = kind.to_le_bytes();
-        let purpose = match u32::from(low_kind) {
-            HELP => Purpose::Help,
-            RELEASE => Purpose::Release { ptr: value },
-            RESIZE => Purpose::Resize,
-            which => Purpose::Allocate {
-                size: value,
-                family: Family::from_flags(family),
-                helped: which == ALLOCATE_HELPED,
-            },
-        };
-        Some(Note {
-            sp,
+    pub(crate) fn get(&self) -> Note {
+        Note {
+            sp: self.sp.load(Relaxed),
             pc: self.pc.load(Relaxed),
-            purpose,
+            purpose: Purpose {
+                kind: self.kind.load(Relaxed),
+                value: self.value.load(Relaxed),
+            },
             low: self.low.load(Relaxed),
             high: self.high.load(Relaxed),
             taken: self.taken.load(Relaxed),
             inner: self.inner.load(Relaxed),
-        })
+        }
     }
 
-    /// Leaves `note`, or takes away what is there.
-    pub(crate) fn set(&self, note: Option<Note>) {
+    /// Leaves `note` in the place of what is there.
+    pub(crate) fn set(&self, note: &Note) {
         self.clear();
-        let Some(note) = note else { return };
-        let (kind, value) = match note.purpose {
-            Purpose::Help => (HELP, 0),
-            Purpose::Release { ptr } => (RELEASE, ptr),
-            Purpose::Resize => (RESIZE, 0),
-            Purpose::Allocate {
-                size,
-                family,
-                helped,
-            } => {
-                let kind = if helped { ALLOCATE_HELPED } else { ALLOCATE };
-                (kind | (family as u32) << 8, size)
-            }
-        };
         self.pc.store(note.pc, Relaxed);
         self.low.store(note.low, Relaxed);
         self.high.store(note.high, Relaxed);
-        self.value.store(value, Relaxed);
-        self.kind.store(kind, Relaxed);
+        self.value.store(note.purpose.value, Relaxed);
+        self.kind.store(note.purpose.kind, Relaxed);
         self.taken.store(note.taken, Relaxed);
         self.inner.store(note.inner, Relaxed);
         self.sp.store(note.sp, Relaxed);
@@ -184,9 +202,8 @@ impl Helped {
     ///
     /// Whoever calls: what stands between may be an operator that the program replaced.
     pub(crate) fn takes_release(&self, block: usize, sp: usize) -> bool {
-        let is_it = self.get().is_some_and(|note| {
-            sp < note.sp && note.is_open() && note.purpose == Purpose::Release { ptr: block }
-        });
+        let note = self.get();
+        let is_it = sp < note.sp && note.is_open() && note.purpose == Purpose::release(block);
         if is_it {
             self.take(block);
         }
@@ -202,7 +219,7 @@ impl Helped {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Helped, Note, Purpose};
-    use heapwire_format::Family;
+    use heapwire_format::{Family, flag};
 
     fn helped() -> Helped {
         Helped {
@@ -220,11 +237,7 @@ mod tests {
     const NOTE: Note = Note {
         sp: 1000,
         pc: 5,
-        purpose: Purpose::Allocate {
-            size: 48,
-            family: Family::NewArray,
-            helped: true,
-        },
+        purpose: Purpose::allocate(48, Family::NewArray as u8 | flag::HELPED),
         low: 100,
         high: 200,
         taken: 0,
@@ -236,32 +249,35 @@ mod tests {
         let cell = helped();
         for purpose in [
             NOTE.purpose,
-            Purpose::Help,
-            Purpose::Release { ptr: 7 },
-            Purpose::Resize,
-            Purpose::Allocate {
-                size: 0,
-                family: Family::Malloc,
-                helped: false,
-            },
+            Purpose::HELP,
+            Purpose::release(7),
+            Purpose::RESIZE,
+            Purpose::allocate(0, Family::Malloc as u8),
         ] {
             let note = Note { purpose, ..NOTE };
-            cell.set(Some(note));
-            assert_eq!(cell.get(), Some(note));
+            cell.set(&note);
+            assert_eq!(cell.get(), note);
         }
         cell.take(0);
-        assert!(cell.get().unwrap().is_open(), "it may try again");
+        assert!(cell.get().is_open(), "it may try again");
         cell.take(0x2000);
-        assert!(!cell.get().unwrap().is_open());
+        assert!(!cell.get().is_open());
         cell.clear();
-        assert_eq!(cell.get(), None);
+        assert!(!cell.get().is_there());
+    }
+
+    #[test]
+    fn what_is_made_for_another_says_so_if_it_is_a_block() {
+        let helped = |purpose: Purpose| purpose.helped().allocation();
+        assert_eq!(helped(Purpose::allocate(5, 1)), Some((5, 1 | flag::HELPED)));
+        assert_eq!(helped(Purpose::release(5)), None);
     }
 
     #[test]
     fn it_is_for_deeper_frames_of_the_forwarded_function_only() {
         let cell = helped();
         assert_eq!(cell.for_call(150, 900), None);
-        cell.set(Some(NOTE));
+        cell.set(&NOTE);
         assert!(cell.is_above(900) && !cell.is_above(1000));
         assert_eq!(cell.for_call(150, 900), Some(NOTE));
         assert_eq!(cell.for_call(200, 900), None, "another function");
@@ -275,17 +291,17 @@ mod tests {
     #[test]
     fn nobody_takes_the_note_of_a_call_that_a_jump_may_have_left() {
         let cell = helped();
-        cell.set(Some(NOTE));
+        cell.set(&NOTE);
         cell.close();
         assert_eq!(cell.for_call(150, 900), None);
-        assert_eq!(cell.get().map(|note| note.purpose), Some(NOTE.purpose));
+        assert_eq!(cell.get().purpose, NOTE.purpose);
     }
 
     #[test]
     fn a_release_is_taken_once_whoever_makes_it() {
         let cell = helped();
-        let purpose = Purpose::Release { ptr: 7 };
-        cell.set(Some(Note { purpose, ..NOTE }));
+        let purpose = Purpose::release(7);
+        cell.set(&Note { purpose, ..NOTE });
         assert!(!cell.takes_release(7, 1000), "not inside");
         assert!(!cell.takes_release(8, 900), "another block");
         assert!(cell.takes_release(7, 900));
@@ -295,15 +311,15 @@ mod tests {
     #[test]
     fn what_was_recorded_inside_is_told_from_what_was_not() {
         let cell = helped();
-        cell.set(Some(Note { inner: 0, ..NOTE }));
-        assert!(!cell.get().unwrap().has_recorded(0));
+        cell.set(&Note { inner: 0, ..NOTE });
+        assert!(!cell.get().has_recorded(0));
         cell.saw(0);
-        assert!(cell.get().unwrap().has_recorded(0), "a failure");
+        assert!(cell.get().has_recorded(0), "a failure");
         cell.saw(0x1000);
-        let note = cell.get().unwrap();
+        let note = cell.get();
         assert!(note.has_recorded(0x1000) && !note.has_recorded(0x1010) && !note.has_recorded(0));
         cell.take(0x3000);
         cell.saw(0x4000); // a signal handler
-        assert!(cell.get().unwrap().has_recorded(0x3000));
+        assert!(cell.get().has_recorded(0x3000));
     }
 }

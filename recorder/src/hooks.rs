@@ -4,6 +4,7 @@
 //! thread can be given the same address, and its allocation must have a higher number. An allocation is recorded *after*.
 
 use crate::arch::{entry, entry_malloc, then_free};
+use crate::extent::HAS_SHORT_WAYS;
 use crate::function::Function;
 use crate::heap::{self, Call, NO_SIZE, Release};
 use crate::lane::{self, Lane, Quick};
@@ -71,7 +72,7 @@ pub(crate) unsafe fn free_by(address: usize, block: usize) {
 /// After the real `malloc` gave `block`.
 extern "C" fn malloc_done(block: usize, size: usize, pc: usize, sp: usize) -> usize {
     match lane::own() {
-        Some(lane) if !lane.helped.is_above(sp) => {
+        Some(lane) if HAS_SHORT_WAYS && !lane.helped.is_above(sp) => {
             heap::allocated_directly(lane, block, size, Family::Malloc as u8, pc)
         }
         _ => allocated_slowly(block, size, pc, sp),
@@ -107,7 +108,8 @@ extern "C" fn free_hook(block: usize, pc: usize, sp: usize) {
     if block == 0 {
         return; // what the real function does with null is nothing
     }
-    let (Some(real), Some(lane)) = (next::known(Function::Free), lane::own()) else {
+    let (true, Some(real), Some(lane)) = (HAS_SHORT_WAYS, next::known(Function::Free), lane::own())
+    else {
         return free_slowly(block, pc, sp);
     };
     match heap::released_quickly(lane, freed(block), Call { pc, sp }) {

@@ -5,6 +5,7 @@
 //! must outlive a fork (settings, output, counter, looked-up functions) lies outside.
 
 use crate::config::{CONFIG, Target};
+use crate::extent::HAS_LOGS;
 use crate::lane::{self, Lane};
 use crate::log::{self, Log};
 use crate::output::OUTPUT;
@@ -180,7 +181,7 @@ fn begin(image: &'static Image, beginning: Beginning) -> bool {
     }
     let life = match CONFIG.get().target {
         _ if is_recording => RECORDING,
-        Target::Nothing => WAITING,
+        Target::Nothing if HAS_LOGS => WAITING,
         _ => OFF,
     };
     // Release: pairs with the Acquire in `attach`: settings, output and image are there. It stays off if turned off.
@@ -209,7 +210,7 @@ pub(crate) fn begin_session() -> bool {
     let Some(image) = current().filter(|_| claimed.is_ok()) else {
         return false;
     };
-    if image.state.load(Relaxed) != READY || CONFIG.get().is_log {
+    if image.state.load(Relaxed) != READY || CONFIG.get().is_log() {
         begin(image, Beginning::Call);
     } else {
         // As in `begin`.
@@ -238,7 +239,7 @@ pub(crate) fn end_session(image: &Image, lane: &Lane) -> bool {
     }
     image.set_limits();
     flush::everything(image, lane);
-    if CONFIG.get().is_log {
+    if CONFIG.get().is_log() {
         log::flush(image, lane, true);
     }
     true
@@ -292,7 +293,7 @@ pub(crate) fn is_off() -> bool {
 
 /// Whether nothing is recorded until a call of `mtrace`, or until one comes back.
 pub(crate) fn is_waiting() -> bool {
-    matches!(LIFE.load(Relaxed), WAITING | BEGINNING) // publishes nothing
+    HAS_LOGS && matches!(LIFE.load(Relaxed), WAITING | BEGINNING) // publishes nothing
 }
 
 /// Turns recording off for good.
@@ -384,7 +385,7 @@ impl Image {
 
     /// Slots at which a lane of `capacity` is flushed: the rest is for records of handlers during a flush.
     pub(crate) fn limit_of(&self, capacity: u32) -> u32 {
-        if self.has_ended() || is_off() || CONFIG.get().is_log {
+        if self.has_ended() || is_off() || CONFIG.get().is_log() {
             return 0;
         }
         let most = capacity.wrapping_sub(capacity / 8);
@@ -394,6 +395,6 @@ impl Image {
     /// Whether lanes can lie in the output file.
     pub(crate) fn can_map(&self) -> bool {
         let config = CONFIG.get();
-        is_wiped_by_kernel() && config.target == Target::File && !config.is_log
+        is_wiped_by_kernel() && config.target == Target::File && !config.is_log()
     }
 }

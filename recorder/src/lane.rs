@@ -19,9 +19,9 @@ use heapwire_format::{Op, flag};
 /// Records between two readings of the clock, at the most.
 const MOST_WITHOUT_CLOCK: u32 = 16;
 /// Times that are off by more are told to be.
-const LATE_MILLISECONDS: u64 = 10;
+const LATE_MILLISECONDS: u32 = 10;
 /// A record's time has 16 bits; long before they are used up the lane's base clock moves.
-const MOST_MILLISECONDS: u64 = 60_000;
+const MOST_MILLISECONDS: u32 = 60_000;
 /// The same for the distance of a number to the lane's base number.
 const MOST_DISTANCE: u64 = 1 << 30;
 
@@ -264,14 +264,17 @@ impl Lane {
         }
     }
 
-    fn since_base(&self, now: u64) -> u64 {
-        now.saturating_sub(self.base_clock.load()) / 1_000_000
+    /// Milliseconds from the base clock to `now`, or four minutes where it is longer.
+    fn since_base(&self, now: u64) -> u32 {
+        let passed = now.saturating_sub(self.base_clock.load());
+        // A million is 64 times this, and few machines divide 64 bits at once.
+        u32::try_from(passed >> 6).unwrap_or(u32::MAX) / 15_625
     }
 
     /// Writes a declaration: its record and the records of its text, under consecutive numbers. Gives the first, or 0 where a log is
     /// written.
     pub(crate) fn declare(&self, event: Event, text: &[u8]) -> u64 {
-        if CONFIG.get().is_log {
+        if CONFIG.get().is_log() {
             return 0; // which has no words for it
         }
         let pieces = text.len().div_ceil(heapwire_format::TEXT_CHUNK) as u64;
@@ -311,11 +314,11 @@ impl Lane {
 
     /// Whether records without a reading can be much later than the last one that has one.
     pub(crate) fn is_late(&self, now: u64) -> bool {
-        self.since_base(now) > u64::from(self.now.load(Relaxed)).wrapping_add(LATE_MILLISECONDS)
+        self.since_base(now) > self.now.load(Relaxed).wrapping_add(LATE_MILLISECONDS)
     }
 
     /// Milliseconds since the oldest reading that a pending record can have.
-    pub(crate) fn age(&self, now: u64) -> u64 {
+    pub(crate) fn age(&self, now: u64) -> u32 {
         self.since_base(now)
     }
 }

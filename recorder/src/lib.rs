@@ -64,6 +64,8 @@ mod early;
 mod elf;
 #[cfg(not(loom))]
 mod event;
+#[cfg(not(loom))]
+mod extent;
 #[cfg(not(any(loom, test)))]
 mod fatal;
 #[cfg(not(loom))]

@@ -450,7 +450,7 @@ impl Table {
             return;
         };
         let number = match image::current() {
-            Some(image) if CONFIG.get().is_log => image.log.paths.number(shown(path)),
+            Some(image) if CONFIG.get().is_log() => image.log.paths.number(shown(path)),
             _ => 0,
         };
         // Declared before the table names it: a record that refers to it has a higher number.

@@ -266,7 +266,7 @@ impl Drop for Held<'_> {
 fn open_named(config: &Config, room: &mut [u8]) -> Option<(i32, Kind)> {
     loop {
         let (fd, kind) = path::expand(config.path(), room).and_then(open_file)?;
-        let is_shared = !config.is_log || kind != Kind::File || config.is_per_process();
+        let is_shared = !config.is_log() || kind != Kind::File || config.is_per_process();
         if is_shared || sys::lock(fd, libc::LOCK_EX | libc::LOCK_NB) != Err(Errno::AGAIN) {
             return Some((fd, kind));
         }
@@ -359,7 +359,7 @@ fn open_writing(path: &[u8], flags: i32) -> Result<i32, Errno> {
 fn is_continued(fd: i32) -> bool {
     let mut start = [0; FRAME_MAGIC.len()];
     let config = CONFIG.get();
-    let expected = if config.is_log {
+    let expected = if config.is_log() {
         b"= Start\n"
     } else if config.wants_lines() {
         &ARMOUR_MARK[..]
@@ -658,7 +658,7 @@ impl Patience {
                 .store(u32::from(!is_ready && !config.drops), Relaxed);
             return is_ready && self.once();
         }
-        let now = sys::clock(libc::CLOCK_MONOTONIC) / 1_000_000;
+        let now = sys::milliseconds();
         if self.end == 0 {
             self.end = now.wrapping_add(config.wait_milliseconds);
         }

@@ -3,6 +3,7 @@
 use crate::arch::{self, entry_pass};
 use crate::config::CONFIG;
 use crate::event::Event;
+use crate::extent::HAS_LOGS;
 use crate::function::Function;
 use crate::image::{self, Image};
 use crate::lane::{self, Lane};
@@ -79,7 +80,7 @@ pub(crate) unsafe extern "C" fn before(
 fn lane_for(function: Function) -> Option<&'static Lane> {
     let is_new = lane::own().is_none_or(Lane::is_wiped);
     match function {
-        _ if is_new && CONFIG.get().is_log => None,
+        _ if is_new && CONFIG.get().is_log() => None,
         Function::Exit | Function::ExitC | Function::QuickExit => lane::current(),
         _ if is_new => image::attach(),
         _ => lane::current(),
@@ -89,6 +90,7 @@ fn lane_for(function: Function) -> Option<&'static Lane> {
 /// Whether a call of `mtrace` or `muntrace` is one of those that MALLOC_TRACE has us answer.
 fn is_session(function: Function) -> bool {
     match function {
+        _ if !HAS_LOGS => false,
         Function::Mtrace => image::begin_session(),
         Function::Muntrace if !image::is_off() => {
             let both = image::current().zip(lane::current());

@@ -213,7 +213,7 @@ fn add_chunk(image: &'static Image, mask: SignalSet) -> Option<()> {
     let chunk = registry.chunks.load(Relaxed) as usize;
     let shapes = match OUTPUT.kind() {
         Kind::Pipe | Kind::Terminal | Kind::Socket => &PIPE_CHUNKS[..],
-        _ if CONFIG.get().is_log => &PIPE_CHUNKS[..],
+        _ if CONFIG.get().is_log() => &PIPE_CHUNKS[..],
         _ => &FILE_CHUNKS[..],
     };
     let shape = *shapes.get(chunk.min(shapes.len().saturating_sub(1)))?;

@@ -4,6 +4,7 @@
 //! From then on records go to lanes as long as these have room, and are counted then: both without a system call.
 
 use crate::arch::MACHINE;
+use crate::extent::ASKS_FILTERS;
 use crate::function::Function;
 use crate::image::Image;
 use crate::output::{OUTPUT, PIECES};
@@ -116,6 +117,7 @@ impl Wish {
     pub(crate) fn forbids(self, image: &Image) -> bool {
         match self {
             Self::Strict => true,
+            _ if !ASKS_FILTERS => true,
             Self::Filter(description) => is_deadly(image, description).unwrap_or(true),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::event::Event;
+use crate::extent::HAS_LOGS;
 use crate::image::Image;
 use crate::lane::{self, Lane};
 use crate::output::{Kind, OUTPUT};
@@ -40,7 +41,9 @@ pub(crate) fn begin(image: &'static Image, beginning: Beginning) -> bool {
         // SAFETY: `image` calls this from the thread that claimed the start, before recording opens.
         let config = unsafe { CONFIG.get_mut() };
         match beginning {
-            Beginning::Call => config.take_malloc_trace(next::variable(b"MALLOC_TRACE\0", room)),
+            Beginning::Call if HAS_LOGS => {
+                config.take_malloc_trace(next::variable(b"MALLOC_TRACE\0", room));
+            }
             _ => config.read(room),
         }
     }
@@ -51,7 +54,7 @@ pub(crate) fn begin(image: &'static Image, beginning: Beginning) -> bool {
         PARENT_TAG.store(LAST_TAG.swap(tag, Relaxed), Relaxed);
     }
     let config = CONFIG.get();
-    if config.is_log {
+    if config.is_log() {
         log::begin(image);
     }
     if beginning == Beginning::Fork {
@@ -62,7 +65,7 @@ pub(crate) fn begin(image: &'static Image, beginning: Beginning) -> bool {
 
 /// The output of a forked child: a file of its own, or the inherited one if it is still there.
 fn continue_output(image: &Image, config: &Config, room: &mut [u8]) -> bool {
-    if config.is_log && config.target == Target::File {
+    if config.is_log() && config.target == Target::File {
         go_beside(config);
     }
     if config.is_per_process() {

@@ -38,10 +38,11 @@ impl<'b> Text<'b> {
         let mut first = digits.len();
         loop {
             first = first.wrapping_sub(1);
+            let rest;
+            (value, rest) = tenth(value);
             if let Some(digit) = digits.get_mut(first) {
-                *digit = digit_of(value % 10);
+                *digit = digit_of(rest);
             }
-            value /= 10;
             if value == 0 {
                 break;
             }
@@ -110,6 +111,20 @@ pub(crate) fn number(digits: &[u8], radix: u32) -> Option<u64> {
         value = Some(shifted.checked_add(u64::from(digit))?);
     }
     value
+}
+
+/// A tenth, and what is left over: bit by bit, as many machines divide 64 bits by a long function only.
+fn tenth(mut value: u64) -> (u64, u64) {
+    let mut rest = 0u64;
+    for _ in 0..u64::BITS {
+        rest = rest << 1 | value >> 63;
+        value <<= 1;
+        if let Some(less) = rest.checked_sub(10) {
+            rest = less;
+            value |= 1;
+        }
+    }
+    (value, rest)
 }
 
 fn digit_of(value: u64) -> u8 {

@@ -192,6 +192,34 @@ fn check(machine: &Machine) {
         records(machine, None, &sample, "0", &scratch);
     }
     rust_has_its_lines(machine, &recorder);
+    is_without_what_devices_do_not_need(machine, &recorder);
+}
+
+/// A trace where lines were asked for, and none of the end where a filter was installed.
+fn is_without_what_devices_do_not_need(machine: &Machine, recorder: &Path) {
+    let scratch = Scratch::new(machine.name);
+    let source = scratch.write("program.c", include_str!("program.c"));
+    let program = scratch.join("program");
+    machine.compiler.compile(&source, &program, &[]);
+    let trace = scratch.join("trace.hwt");
+    let mut traced = machine.command(&program, &[], Some(recorder));
+    traced.env("HEAPWIRE_OUT", &trace);
+    traced.env("MALLOC_TRACE", scratch.join("log"));
+    let traced = Run::of(traced.env("HEAPWIRE_FORMAT", "mtrace"));
+    assert_eq!((traced.status, &*traced.stdout), (0, "lives on\n"));
+    let root = scratch.join("device");
+    copy_below(&root, &program);
+    let mut report = command();
+    report.args(["report", "--format", "json", "--sysroot"]);
+    let report = json(&Run::of(report.arg(&root).arg(&trace)));
+    let process = &report["processes"][0];
+    assert_eq!(process["end"], "cut", "{report:#}");
+    let live = list(&process["leaks"]);
+    assert!(live.iter().any(|it| it["bytes"] == 1111), "{report:#}");
+    assert!(
+        fs::read(&trace).unwrap().starts_with(b"\x89HWT"),
+        "records, and no lines"
+    );
 }
 
 const IN_RUST: &str = include_str!("program.rs");

@@ -2,14 +2,16 @@
 
 #[cfg(target_pointer_width = "32")]
 use super::call;
-use super::{fd_arg, scalar, word};
+use super::{fd_arg, scalar};
 
 /// Seconds and nanoseconds as the kernel's older calls have them: two words.
 pub(super) type Time = [usize; 2];
 
+/// Of more than seven weeks as many.
 pub(super) fn time_of(milliseconds: u64) -> Time {
+    let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
     let nanoseconds = (milliseconds % 1000).wrapping_mul(1_000_000);
-    [word(milliseconds / 1000), word(nanoseconds)]
+    [(milliseconds / 1000) as usize, nanoseconds as usize]
 }
 
 fn nanoseconds([seconds, nanoseconds]: Time) -> u64 {
@@ -18,14 +20,23 @@ fn nanoseconds([seconds, nanoseconds]: Time) -> u64 {
         .wrapping_add(nanoseconds as u64)
 }
 
+fn read(number: libc::c_long, id: i32) -> Time {
+    let mut time: Time = [0; 2];
+    let _ = scalar(number, [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0]);
+    time
+}
+
 /// Nanoseconds of the clock `id`, by the kernel.
 pub(crate) fn clock(id: i32) -> u64 {
-    let mut time: Time = [0; 2];
-    let _ = scalar(
-        libc::SYS_clock_gettime,
-        [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0],
-    );
-    nanoseconds(time)
+    nanoseconds(read(libc::SYS_clock_gettime, id))
+}
+
+/// Milliseconds of the monotonic clock.
+pub(crate) fn milliseconds() -> u64 {
+    let [seconds, nanoseconds] = read(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC);
+    (seconds as u64)
+        .wrapping_mul(1000)
+        .wrapping_add((nanoseconds / 1_000_000) as u64)
 }
 
 /// The same by the kernel's function that it maps into every process.
@@ -66,8 +77,5 @@ pub(crate) fn sleep(milliseconds: u64) {
 
 /// Steps of the clock `id` in nanoseconds.
 pub(crate) fn clock_resolution(id: i32) -> u64 {
-    let mut time: Time = [0; 2];
-    let args = [fd_arg(id), time.as_mut_ptr() as usize, 0, 0, 0, 0];
-    let _ = scalar(libc::SYS_clock_getres, args);
-    nanoseconds(time)
+    nanoseconds(read(libc::SYS_clock_getres, id))
 }
