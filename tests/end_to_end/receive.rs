@@ -7,7 +7,7 @@ use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::Writer;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -99,6 +99,23 @@ fn until_there(file: &Path, length: usize) {
     }
 }
 
+/// An address of this machine that nobody listens at.
+fn free_address() -> SocketAddr {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap()
+}
+
+/// A connection to `address`, as soon as somebody listens.
+fn connected(address: SocketAddr) -> TcpStream {
+    let begin = Instant::now();
+    loop {
+        match TcpStream::connect(address) {
+            Ok(connection) => return connection,
+            Err(error) => assert!(begin.elapsed() < LIMIT, "{error}"),
+        }
+    }
+}
+
 #[test]
 fn standard_input_is_parted_into_trace_and_text() {
     let scratch = Scratch::new("recv");
@@ -149,9 +166,7 @@ fn others_can_connect_and_an_old_trace_goes_on() {
     let scratch = Scratch::new("recv");
     let to = scratch.join("t.hwt");
     let trace = trace();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let address = free_address();
     let (first, rest) = trace.split_at(trace.len() / 2);
     let mut frames = first.to_vec();
     let last = frames
@@ -163,13 +178,7 @@ fn others_can_connect_and_an_old_trace_goes_on() {
     assert!(!rest.is_empty());
     for (part, options) in [(begun, &[][..]), (again, &["--append"])] {
         let receiving = Receiving::start(&format!("listen://{address}"), &to, options);
-        let begin = Instant::now();
-        let mut connection = loop {
-            match TcpStream::connect(address) {
-                Ok(connection) => break connection,
-                Err(error) => assert!(begin.elapsed() < LIMIT, "{error}"),
-            }
-        };
+        let mut connection = connected(address);
         connection.write_all(part).unwrap();
         drop(connection);
         assert_eq!(receiving.end().0, 0);
@@ -181,14 +190,9 @@ fn others_can_connect_and_an_old_trace_goes_on() {
 fn who_hangs_up_at_once_keeps_nobody_away() {
     let scratch = Scratch::new("recv");
     let to = scratch.join("t.hwt");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let address = free_address();
     let receiving = Receiving::start(&format!("listen://{address}"), &to, &["--reconnect"]);
-    let begin = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        assert!(begin.elapsed() < LIMIT, "nobody listens");
-    }
+    drop(connected(address));
     for _ in 0..300 {
         drop(TcpStream::connect(address).unwrap());
     }
@@ -196,6 +200,53 @@ fn who_hangs_up_at_once_keeps_nobody_away() {
     connection.write_all(&log()).unwrap();
     until_there(&to, trace().len());
     receiving.interrupt();
+    assert_eq!(receiving.end().0, 0);
+    assert!(fs::read(&to).unwrap() == trace());
+}
+
+#[test]
+fn who_sends_nothing_keeps_nobody_out() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let address = free_address();
+    let receiving = Receiving::start(&format!("listen://{address}"), &to, &[]);
+    let mut silent: Vec<_> = (0..40).map(|_| connected(address)).collect();
+    let mut connection = connected(address);
+    connection.write_all(&trace()).unwrap();
+    drop(connection);
+    // The oldest is let go, and the latest are not.
+    assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+    let (status, _, complaint) = receiving.end();
+    assert_eq!(status, 0, "{complaint}");
+    assert!(fs::read(&to).unwrap() == trace());
+    let told = "nothing has come over 1 connection so far; another is open now";
+    assert!(complaint.contains(told), "{complaint}");
+    assert!(complaint.contains("over 16 connections"), "{complaint}");
+    assert!(!complaint.contains("over 17 connections"), "{complaint}");
+}
+
+#[test]
+fn who_waits_to_be_told_something_is_told() {
+    let scratch = Scratch::new("recv");
+    let to = scratch.join("t.hwt");
+    let address = free_address();
+    let mut receiving = Receiving::start(&format!("listen://{address}"), &to, &[]);
+    let mut connection = connected(address);
+    let mut heard = [0; 3];
+    let input = receiving.child.stdin.as_mut().unwrap();
+    let begin = Instant::now();
+    connection.set_nonblocking(true).unwrap();
+    // What is said before the other end is known reaches nobody.
+    while connection.peek(&mut heard).is_err() {
+        assert!(begin.elapsed() < LIMIT, "nothing is heard");
+        input.write_all(b"go\n").unwrap();
+        thread::sleep(Duration::from_millis(20));
+    }
+    connection.set_nonblocking(false).unwrap();
+    connection.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"go\n");
+    connection.write_all(&trace()).unwrap();
+    connection.shutdown(Shutdown::Write).unwrap();
     assert_eq!(receiving.end().0, 0);
     assert!(fs::read(&to).unwrap() == trace());
 }

@@ -2,6 +2,7 @@
 
 use super::source::{Line, Opener, Source};
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,6 +19,8 @@ pub(super) enum Event {
     Bytes(Vec<u8>),
     /// It was cut behind what came before.
     Cut,
+    /// One more is connected, and so many have sent nothing.
+    Silent(usize),
     /// It cannot be opened.
     Failed(io::Error),
 }
@@ -42,7 +45,15 @@ pub(super) fn open(source: Source, reopens: bool) -> Receiver<Event> {
 
 /// Opens the line and reads it to its end. `false`: nobody listens, or there is no line.
 fn follow(opener: &mut Opener, to: &To, send: &SyncSender<Event>, reopens: bool) -> bool {
-    let Line { mut from, to: end } = match opener.open() {
+    let set_to = |end| *to.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    let mut connected = |stream: &TcpStream, silent| {
+        if silent > 0 {
+            let _ = send.send(Event::Silent(silent)); // who reads finds out that nobody listens
+        } else if let Ok(end) = stream.try_clone() {
+            set_to(Some(Box::new(end) as Box<_>)); // it may wait to be told something
+        }
+    };
+    let Line { mut from, to: end } = match opener.open(&mut connected) {
         Ok(line) => line,
         Err(_) if reopens => {
             thread::sleep(PAUSE);
@@ -50,7 +61,7 @@ fn follow(opener: &mut Opener, to: &To, send: &SyncSender<Event>, reopens: bool)
         }
         Err(error) => return send.send(Event::Failed(error)).is_ok(),
     };
-    *to.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    set_to(end);
     loop {
         let mut bytes = vec![0; PART];
         match from.read(&mut bytes) {

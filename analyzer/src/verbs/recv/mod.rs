@@ -88,6 +88,7 @@ impl Session {
         say: &mut dyn Write,
     ) -> Result<&'static str, Stopped> {
         let events = line::open(asked.source.clone(), asked.reconnect);
+        let mut told = 0;
         let end = loop {
             if should_stop.load(Relaxed) {
                 break "stopped";
@@ -101,12 +102,21 @@ impl Session {
                 Ok(Event::Cut) => {
                     self.take(&[], true, out)?;
                 }
+                Ok(Event::Silent(silent)) if silent > told => {
+                    told = silent;
+                    self.shown.clear(say)?;
+                    let silent = counted(silent as u64, "connection");
+                    writeln!(
+                        say,
+                        "heapwire: nothing has come over {silent} so far; another is open now, and the first that sends is taken"
+                    )?;
+                }
                 Ok(Event::Failed(error)) => {
                     let source = &asked.source;
                     let error = anyhow!(error).context(format!("cannot read from {source}"));
                     return Err(Stopped::Other(error));
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Event::Silent(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok("the line has ended"),
             }
             self.shown.show(&self.receiver.received(), say)?;

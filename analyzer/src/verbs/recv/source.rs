@@ -1,13 +1,17 @@
 //! Where a trace can come from, and how the line is opened.
 
 use super::telnet::Telnet;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+
+/// Most who may be connected and have sent nothing.
+const MOST_SILENT: usize = 16;
 
 /// Bits a second of a serial line where none are given.
 const BAUD: u32 = 115_200;
@@ -72,12 +76,17 @@ pub(super) struct Opener {
     source: Source,
     /// Stays, so that others find it also while one of them is heard.
     listener: Option<TcpListener>,
+    /// Those who are connected to it and have sent nothing, as they came.
+    silent: Vec<TcpStream>,
 }
 
 impl Opener {
     pub(super) fn new(source: Source) -> Self {
-        let listener = None;
-        Self { source, listener }
+        Self {
+            source,
+            listener: None,
+            silent: Vec::new(),
+        }
     }
 
     /// Whether others connect to it.
@@ -85,8 +94,12 @@ impl Opener {
         self.listener.is_some()
     }
 
-    /// Opens the line; waits for somebody where it listens.
-    pub(super) fn open(&mut self) -> io::Result<Line> {
+    /// Opens the line. Where it listens it waits for somebody who sends, and calls `connected` with each who connects and the number of
+    /// those who are there and have sent nothing.
+    pub(super) fn open(
+        &mut self,
+        connected: &mut dyn FnMut(&TcpStream, usize),
+    ) -> io::Result<Line> {
         match &self.source {
             Source::Input => Ok(Line {
                 from: Box::new(io::stdin()),
@@ -98,7 +111,7 @@ impl Opener {
                     Some(listener) => listener,
                     none => none.insert(TcpListener::bind(address)?),
                 };
-                of_stream(listener.accept()?.0)
+                of_stream(first_to_send(listener, &mut self.silent, connected)?)
             }
             Source::Telnet(address) => {
                 let stream = TcpStream::connect(address)?;
@@ -128,6 +141,40 @@ impl Opener {
                     from: Box::new(line),
                     to: Some(Box::new(to)),
                 })
+            }
+        }
+    }
+}
+
+/// The first who sends of those who are connected or connect. Who hangs up before that is forgotten.
+fn first_to_send(
+    listener: &TcpListener,
+    silent: &mut Vec<TcpStream>,
+    connected: &mut dyn FnMut(&TcpStream, usize),
+) -> io::Result<TcpStream> {
+    loop {
+        let mut waited: Vec<_> = (silent.iter())
+            .map(|stream| PollFd::new(stream, PollFlags::IN))
+            .chain([PollFd::new(listener, PollFlags::IN)])
+            .collect();
+        match poll(&mut waited, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            result => result?,
+        };
+        let happens: Vec<_> = waited.iter().map(|it| !it.revents().is_empty()).collect();
+        // From the end on, so that the places of those before stay.
+        for at in (0..silent.len()).rev().filter(|at| happens[*at]) {
+            let stream = silent.remove(at);
+            if stream.peek(&mut [0]).is_ok_and(|length| length > 0) {
+                return Ok(stream);
+            }
+        }
+        if happens.last() == Some(&true) {
+            let (stream, _) = listener.accept()?;
+            connected(&stream, silent.len());
+            silent.push(stream);
+            if silent.len() > MOST_SILENT {
+                let _ = silent.remove(0).shutdown(Shutdown::Both); // it may have hung up by itself
             }
         }
     }
