@@ -65,6 +65,37 @@ fn findings(path: &Path) -> Value {
 }
 
 #[test]
+fn what_an_echo_leaves_of_lines_is_told_from_what_is_lost() {
+    let scratch = Scratch::new("scraps");
+    let lines = armoured(&trace(), 76);
+    let said = |log: &[Vec<u8>]| {
+        let path = scratch.write("log", log.concat());
+        let report = json(&on(&["report", "--format", "json"], &path));
+        let mut warnings = list(&report["warnings"]).iter();
+        let changed = warnings.find(|it| it["kind"] == "changed-lines").unwrap();
+        let says_so = changed["text"]
+            .as_str()
+            .unwrap()
+            .contains("no frame is known to be missing");
+        (
+            says_so,
+            report["trace"]["complete"] == true,
+            on(&["verify"], &path).status,
+        )
+    };
+    // An echo changes a line whose other copy is whole.
+    let mut broken = lines[9].clone();
+    broken[30] ^= 1;
+    let mut echoed = lines.clone();
+    echoed.insert(10, broken.clone());
+    assert_eq!(said(&echoed), (true, true, 0));
+    let mut lost = lines;
+    lost[9] = broken;
+    let (says_so, is_complete, status) = said(&lost);
+    assert!(!says_so && !is_complete && status != 0);
+}
+
+#[test]
 fn reports_on_logs_are_those_on_the_trace() {
     let scratch = Scratch::new("armour");
     let trace = trace();

@@ -100,7 +100,7 @@ fn a_filtered_report_says_so_and_never_that_there_are_no_leaks() {
         let options = format!("{options} --width {width}");
         let text = run("report", &path, &options).stdout;
         assert!(
-            prose(&text).contains("FILTERED: only blocks with"),
+            prose(&text).contains("FILTERED: only what fits is listed:"),
             "{text}"
         );
         assert!(!text.to_lowercase().contains("no leaks"), "{text}");
@@ -227,7 +227,7 @@ fn a_difference_is_of_the_sites_that_fit() {
     assert_eq!(number(&whole["new"]["live_bytes"]), 32_100);
     let text = compared(&["--function", "nobody"]).stdout;
     assert!(
-        prose(&text).contains("FILTERED: only blocks with function nobody"),
+        prose(&text).contains("FILTERED: only what fits is compared: function nobody"),
         "{text}"
     );
     assert!(

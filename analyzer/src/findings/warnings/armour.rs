@@ -12,23 +12,24 @@ const NAMED: usize = 8;
 
 pub(super) fn add_to(warnings: &mut Vec<Warning>, trace: &Trace, images: &[Image]) {
     let found: Vec<_> = trace.armour().collect();
-    let damaged = saturating_sum(found.iter().map(|it| it.damaged));
-    add(
-        warnings,
-        "changed-lines",
-        damaged,
-        format!(
-            "{} changed on the way, and what {} carried of frames is lost unless it came again.",
-            counted(damaged, "line of the trace was", "lines of the trace were"),
-            if damaged == 1 { "it" } else { "they" },
-        ),
-    );
     let missing: Vec<_> = found.iter().flat_map(|it| it.arrived.missing()).collect();
     let count = saturating_sum(
         missing
             .iter()
             .map(|(_, gap)| u64::from(gap.end - gap.start)),
     );
+    let damaged = saturating_sum(found.iter().map(|it| it.damaged));
+    let lines = counted(damaged, "line of the trace was", "lines of the trace were");
+    let torn = trace.condition.damaged_frames;
+    let text = match (count, torn) {
+        // Echoes leave parts of lines behind.
+        (0, 0) => format!("{lines} changed on the way; no frame is known to be missing for that."),
+        _ => format!(
+            "{lines} changed on the way, and what {} carried of frames is lost unless it came again.",
+            if damaged == 1 { "it" } else { "they" },
+        ),
+    };
+    add(warnings, "changed-lines", damaged, text);
     let mut names: Vec<_> = missing
         .iter()
         .take(NAMED)

@@ -306,7 +306,7 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
         "in-flight",
         in_flight,
         format!(
-            "{} under way when the trace ended: whether the old block is still live is not known, so it is listed as live.",
+            "{} under way when the trace, or what was asked for of it, ended: whether the old block is still live is not known, so it is listed as live.",
             counted(in_flight, "realloc was", "reallocs were")
         ),
     );

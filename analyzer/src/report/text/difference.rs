@@ -4,8 +4,8 @@ use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::Names;
 use crate::report::columns::{aligned, columns, left, right};
-use crate::report::format::{bytes, count};
-use crate::report::{Difference, FaultKind, SiteSums};
+use crate::report::format::{bytes, count, counted};
+use crate::report::{Difference, FaultKind, SiteChange, SiteSums};
 
 /// Sums, then sites that changed.
 #[must_use]
@@ -17,7 +17,7 @@ pub fn render_difference(difference: &Difference, options: &TextOptions) -> Stri
     page.heading(Ink::Strong, "CHANGE", &about);
     if !difference.filter.is_empty() {
         let filter = difference.filter.join(", ");
-        page.paragraph(&format!("FILTERED: only blocks with {filter} are compared"));
+        page.paragraph(&format!("FILTERED: only what fits is compared: {filter}"));
     }
     sums(&mut page, difference);
     page.blank();
@@ -101,6 +101,11 @@ fn more(page: &mut Page<'_>, rest: usize, all: usize) {
 }
 
 fn sites(page: &mut Page<'_>, difference: &Difference) {
+    let is_shown = |change: &&SiteChange| {
+        let of = |sums: &SiteSums| (sums.live_bytes, sums.live_blocks, sums.allocations);
+        of(&change.old) != of(&change.new)
+    };
+    let changed: Vec<_> = difference.sites.iter().filter(is_shown).collect();
     if difference.sites.is_empty() {
         page.remark(if difference.filter.is_empty() {
             "no site changed"
@@ -126,7 +131,7 @@ fn sites(page: &mut Page<'_>, difference: &Difference) {
     let head = format!("  {head} {}{calls_head}  call site", right("change", 11));
     let head = page.inked(Ink::Faint, &head);
     page.line(&head);
-    let (shown, rest) = page.cut(&difference.sites);
+    let (shown, rest) = page.cut(&changed);
     let names = Names::new(page, None);
     for change in shown {
         let (old, new) = (&change.old, &change.new);
@@ -145,7 +150,14 @@ fn sites(page: &mut Page<'_>, difference: &Difference) {
         let widths = super::stack::split(&[&call], room);
         page.line(&format!("{head}{}", call.in_columns(widths)));
     }
-    more(page, rest.len(), difference.sites.len());
+    more(page, rest.len(), changed.len());
+    let others = difference.sites.len() - changed.len();
+    if others > 0 {
+        page.remark(&format!(
+            "{} more changed at the peak or in temporary blocks only (--format json)",
+            counted(others as u64, "site")
+        ));
+    }
 }
 
 fn signed(old: u64, new: u64, show: fn(u64) -> String) -> String {

@@ -54,7 +54,7 @@ fn part(page: &mut Page<'_>, report: &Report) {
     }
     if !report.filter.is_empty() {
         let filter = report.filter.join(", ");
-        page.paragraph(&format!("FILTERED: only blocks with {filter} are listed"));
+        page.paragraph(&format!("FILTERED: only what fits is listed: {filter}"));
     }
 }
 

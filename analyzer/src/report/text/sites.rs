@@ -171,7 +171,9 @@ impl<'r> Table<'r> {
         let room = page.width().saturating_sub(columns(&indent));
         let module = self.names.module(&leak.stack).unwrap_or_default();
         let place = format!("{}  {module}", site.place);
-        page.line(&format!("{indent}{}", cut_end(place.trim(), room)));
+        if !place.trim().is_empty() {
+            page.line(&format!("{indent}{}", cut_end(place.trim(), room)));
+        }
         for call in self.names.calls(&leak.stack).iter().skip(1) {
             page.line(&format!(
                 "{indent}< {}",
