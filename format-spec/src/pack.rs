@@ -88,8 +88,6 @@ impl Site {
 #[derive(Clone, Debug)]
 struct Sites {
     known: [Site; SITES],
-    /// Place of the last record's site.
-    last: u8,
     /// Of the site that was told last.
     pc: u64,
     /// As `pc`.
@@ -100,7 +98,6 @@ impl Sites {
     const fn new() -> Self {
         Self {
             known: [Site::NONE; SITES],
-            last: 0,
             pc: 0,
             base: 0,
         }
@@ -114,26 +111,12 @@ impl Sites {
             self.known[place] = Site::NONE;
             place += 1;
         }
-        (self.last, self.pc, self.base) = (0, 0, 0);
+        (self.pc, self.base) = (0, 0);
     }
 
     #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn at(&mut self, place: u8) -> &mut Site {
         &mut self.known[place as usize % SITES]
-    }
-
-    /// Place of the site that should come now.
-    #[cfg_attr(target_arch = "x86_64", inline(always))]
-    const fn foretold(&mut self) -> u8 {
-        let last = self.last;
-        self.at(last).next
-    }
-
-    /// Takes note that the site at this place has come.
-    const fn came(&mut self, place: u8) {
-        let last = self.last;
-        self.at(last).next = place;
-        self.last = place;
     }
 }
 
@@ -144,6 +127,8 @@ struct Past {
     next: u64,
     ptr: u64,
     sum: u64,
+    /// Place of the last record's site. The next one's depends on it, so it is not in memory.
+    last: u8,
 }
 
 impl Past {
@@ -152,6 +137,7 @@ impl Past {
             next: first << NUMBER_AT,
             ptr: 0,
             sum: 0,
+            last: 0,
         }
     }
 
@@ -245,15 +231,16 @@ fn put(room: &mut Room, used: usize, value: u64, length: u8) -> usize {
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 fn write(words: Words, past: &mut Past, sites: &mut Sites, room: &mut Room) -> usize {
     let [first, ptr, size, pc, base] = words;
-    let place = sites.foretold();
+    let foretold = sites.at(past.last).next;
     let (mut head, mut used) = (FORETOLD, 1);
     if sites
-        .at(place)
+        .at(foretold)
         .is_of(first.wrapping_sub(past.next), pc, base)
     {
-        sites.last = place;
+        past.last = foretold;
     } else {
-        (head, used) = begin(&words, past.next, sites, room);
+        let begun = begin(words, past.next, past.last, sites, room);
+        (head, used, past.last) = (begun.head, begun.used.into(), begun.place);
     }
     past.add(words);
     let [op, ..] = first.to_le_bytes();
@@ -272,8 +259,7 @@ fn write(words: Words, past: &mut Past, sites: &mut Sites, room: &mut Room) -> u
         head |= WHOLE;
         used = put(room, used, ptr, 8);
     }
-    let place = sites.last;
-    let site = sites.at(place);
+    let site = sites.at(past.last);
     if size != site.size {
         site.size = size;
         let code = 1 + u8::from(size > 0xFF) + u8::from(size > 0xFFFF);
@@ -284,11 +270,25 @@ fn write(words: Words, past: &mut Past, sites: &mut Sites, room: &mut Room) -> u
     used
 }
 
-/// Writes number, time and site of a record of which one is not as foretold, or all of a record that is no heap record. Gives
-/// its head so far, and the bytes that it takes so far.
+/// The beginning of a record.
+#[derive(Clone, Copy)]
+struct Begun {
+    head: u8,
+    /// Bytes so far.
+    used: u8,
+    /// Place of its site.
+    place: u8,
+}
+
+/// Writes number, time and site of a record of which one is not as foretold, or all of a record that is no heap record. The site
+/// at place `last` came before.
 #[inline(never)]
-fn begin(words: &Words, next: u64, sites: &mut Sites, room: &mut Room) -> (u8, usize) {
-    let [first, others @ ..] = words;
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "at most the bytes of a record"
+)]
+fn begin(words: Words, next: u64, last: u8, sites: &mut Sites, room: &mut Room) -> Begun {
+    let [first, ref others @ ..] = words;
     let [_, _, pc, base] = *others;
     let [op, flags, ..] = first.to_le_bytes();
     let (mut head, mut used) = (0, 1);
@@ -315,9 +315,13 @@ fn begin(words: &Words, next: u64, sites: &mut Sites, room: &mut Room) -> (u8, u
         for word in others {
             used = put(room, used, *word, 8);
         }
-        return (head, used);
+        return Begun {
+            head,
+            used: used as u8,
+            place: last,
+        };
     }
-    let mut place = sites.foretold();
+    let mut place = sites.at(last).next;
     if sites.at(place).is_of(first & KIND, pc, base) {
         head |= FORETOLD;
     } else {
@@ -329,8 +333,12 @@ fn begin(words: &Words, next: u64, sites: &mut Sites, room: &mut Room) -> (u8, u
             used = tell(place, sites, used, room);
         }
     }
-    sites.came(place);
-    (head, used)
+    sites.at(last).next = place;
+    Begun {
+        head,
+        used: used as u8,
+        place,
+    }
 }
 
 /// Writes what the site at this place is.
@@ -512,7 +520,7 @@ fn record(bytes: &mut Bytes<'_>, past: &mut Past, sites: &mut Sites) -> Option<W
         number(bytes, past)?;
     }
     if head & FORETOLD != 0 {
-        sites.last = sites.foretold();
+        past.last = sites.at(past.last).next;
     } else {
         let byte = bytes.byte()?;
         let place = byte & !NEW;
@@ -525,7 +533,8 @@ fn record(bytes: &mut Bytes<'_>, past: &mut Past, sites: &mut Sites) -> Option<W
             }
             *sites.at(place) = site(bytes, sites, kind)?;
         }
-        sites.came(place);
+        sites.at(past.last).next = place;
+        past.last = place;
     }
     heap(head, past.next | read, bytes, past, sites)
 }
@@ -553,8 +562,7 @@ fn heap(
             past.ptr.wrapping_add_signed(steps << GRAIN)
         }
     };
-    let place = sites.last;
-    let site = sites.at(place);
+    let site = sites.at(past.last);
     let code = head >> SIZE_SHIFT & 3;
     if code != 0 {
         site.size = bytes.word(size_bytes(code))?;
