@@ -215,6 +215,7 @@ fn who_sends_nothing_keeps_nobody_out() {
     connection.write_all(&trace()).unwrap();
     drop(connection);
     // The oldest is let go, and the latest are not.
+    silent[0].set_read_timeout(Some(LIMIT)).unwrap();
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
     let (status, _, complaint) = receiving.end();
     assert_eq!(status, 0, "{complaint}");
