@@ -82,7 +82,7 @@ impl Run<'_> {
         let mut running = Running::new(supply);
         // Its declaration is among the first records, if it is there at all.
         let mut is_alone = true;
-        while is_alone && !running.order.is_ready() {
+        while is_alone && !running.order.is_due() {
             is_alone = running.feed(self.trace)?;
         }
         if is_alone {
@@ -330,6 +330,7 @@ impl Running {
     fn begin(&mut self, plan: &mut Plan, parent: Option<(u64, bool, &mut Replay)>) {
         let stream = self.supply.stream;
         let beginning = plan.beginning(stream);
+        self.order.expect(beginning.first_number);
         self.replay = match parent {
             Some((number, takes_code, parent)) => parent.fork(number, beginning, takes_code),
             None => Replay::new(beginning),
@@ -372,15 +373,12 @@ impl Running {
                 }
                 return Ok(batch);
             }
-            while !*is_stopped && !order.is_ready() {
-                match feed(trace, supply, order) {
+            if !*is_stopped {
+                match order.fill(trace, supply) {
                     Ok(true) => {}
                     Ok(false) => return Err(Ok(true)),
                     Err(error) => return Err(Err(error)),
                 }
-            }
-            if let Err(error) = order.wake(|it| trace.read_again(it)) {
-                return Err(Err(error));
             }
             let found = !*is_stopped
                 && order.window(limit, |event| {

@@ -9,7 +9,7 @@ mod gaps;
 
 use crate::event::{Event, RawEvent};
 use crate::trace::source::Slot;
-use crate::trace::{Block, Source, Supplied, Trace, TraceError};
+use crate::trace::{Block, Source, Supplied, Supply, Trace, TraceError};
 use cursor::Cursor;
 use gaps::{note_gap, take_number};
 use std::collections::BTreeMap;
@@ -24,6 +24,9 @@ const PATIENCE: u64 = 1 << 19;
 
 /// Slots that are held back at most.
 const HELD: u64 = 1 << 20;
+
+/// Sources that are waited with at most, where a number is missing. Their slots need not be in memory.
+const WAITING: usize = 1 << 17;
 
 /// A window with fewer records than this part of it is sorted.
 const SPARSE: u64 = 16;
@@ -40,13 +43,7 @@ pub(crate) fn walk<E: From<TraceError>>(
     let mut order = Order::default();
     let mut goes_on = true;
     while goes_on {
-        while !order.is_ready() {
-            match trace.next_sources(&mut supply)? {
-                Supplied::Sources(sources) => order.feed(sources),
-                Supplied::Several => {}
-                Supplied::End => order.end(),
-            }
-        }
+        while !order.fill(trace, &mut supply)? {}
         let mut result = Ok(());
         goes_on = order.window(u64::MAX, |event| {
             if result.is_ok() {
@@ -78,6 +75,8 @@ pub(crate) struct Order {
     /// Lowest and highest number seen.
     lowest: Option<u64>,
     highest: u64,
+    /// What is missing of the next window was not among the numbers up to here, and is waited for up to here.
+    waits_to: u64,
     has_ended: bool,
     /// Numbers that were not there when their window was given out.
     gaps: BTreeMap<u64, u64>,
@@ -112,12 +111,68 @@ impl Order {
         self.has_ended = true;
     }
 
-    /// Whether a window can be given out.
-    pub(crate) fn is_ready(&self) -> bool {
+    /// Takes note of the first number of the stream.
+    pub(crate) fn expect(&mut self, first: Option<u64>) {
+        if self.next == 0 {
+            self.next = first.unwrap_or(0);
+        }
+    }
+
+    /// Reads on until a window can be given out: when all of it came, or when that is no longer waited for. `false`: there are
+    /// other streams.
+    pub(crate) fn fill(
+        &mut self,
+        trace: &mut Trace,
+        supply: &mut Supply,
+    ) -> Result<bool, TraceError> {
+        loop {
+            if self.is_due() {
+                self.wake(|it| trace.read_again(it))?;
+                if self.has_ended || self.waiting.len() >= WAITING || self.is_whole() {
+                    return Ok(true);
+                }
+                if supply.is_alone() {
+                    // What is missing may be anywhere in the rest, which can be read twice from here on.
+                    trace.expect_several(supply)?;
+                    return Ok(false);
+                }
+                self.rest(|it| trace.can_read_again(it));
+                self.waits_to = self.highest.saturating_add(PATIENCE);
+            }
+            match trace.next_sources(supply)? {
+                Supplied::Sources(sources) => self.feed(sources),
+                Supplied::Several => return Ok(false),
+                Supplied::End => self.end(),
+            }
+        }
+    }
+
+    /// Whether it is time to give out a window.
+    pub(crate) fn is_due(&self) -> bool {
         self.has_ended || self.held >= HELD || {
             let begin = self.begin().unwrap_or(u64::MAX);
-            begin.saturating_add(WINDOW + PATIENCE) <= self.highest
+            let due = begin.saturating_add(WINDOW + PATIENCE);
+            due.max(self.waits_to) <= self.highest
         }
+    }
+
+    /// Whether all numbers of the next window came. Its sources must be awake.
+    fn is_whole(&self) -> bool {
+        let Some(first) = self.begin() else {
+            return false;
+        };
+        let begin = first.max(self.next);
+        if self.next != 0 && self.next < begin {
+            return false;
+        }
+        let end = begin.saturating_add(WINDOW);
+        let open = self.open.iter().map(|cursor| cursor.left_below(end));
+        let waiting = self.waiting.range(..(end, (0, 0), 0));
+        let waiting = waiting.map(|(_, source)| {
+            let before = source.records_below(0, begin);
+            source.records_below(0, end) - before
+        });
+        open.chain(waiting).sum::<u64>() >= end - begin
     }
 
     /// The lowest number that any source has.
@@ -133,20 +188,22 @@ impl Order {
     /// Lets go of the slots that can be read again, each until [`wake`](Self::wake).
     pub(crate) fn rest(&mut self, can_read_again: impl Fn(&Source) -> bool) {
         let waiting = self.waiting.values_mut();
-        for source in waiting.filter(|source| can_read_again(source)) {
-            source.place.block = Block::default();
+        let is_awake = |source: &&mut Source| !source.place.block.is_empty();
+        for source in waiting.filter(is_awake) {
+            if can_read_again(source) {
+                source.place.block = Block::default();
+                self.held -= u64::from(source.place.slots);
+            }
         }
     }
 
     /// Has the slots of the next window again that were let go, as `read_again` gives them.
-    pub(crate) fn wake<E>(
-        &mut self,
-        read_again: impl Fn(&Source) -> Result<Source, E>,
-    ) -> Result<(), E> {
+    fn wake<E>(&mut self, read_again: impl Fn(&Source) -> Result<Source, E>) -> Result<(), E> {
         let end = self.begin().unwrap_or(0).saturating_add(WINDOW);
         let next = self.waiting.range_mut(..(end, (0, 0), 0));
         for (_, source) in next.filter(|(_, source)| source.place.block.is_empty()) {
             *source = read_again(source)?;
+            self.held += u64::from(source.place.slots);
         }
         Ok(())
     }
@@ -389,7 +446,7 @@ mod tests {
 
     fn events(order: &mut Order) -> Vec<Event> {
         let mut events = Vec::new();
-        while order.is_ready() && order.window(u64::MAX, |event| events.push(event.event())) {}
+        while order.is_due() && order.window(u64::MAX, |event| events.push(event.event())) {}
         events
     }
 
@@ -469,7 +526,7 @@ mod tests {
         let mut order = Order::default();
         let dense: Vec<u64> = (1..=3 * WINDOW).filter(|it| it % 2 == 0).collect();
         order.feed(vec![source(1, &dense)]);
-        assert!(!order.is_ready());
+        assert!(!order.is_due());
         let rest: Vec<u64> = (1..=3 * WINDOW).filter(|it| it % 2 == 1).collect();
         order.feed(vec![source(0, &rest)]);
         order.end();

@@ -6,7 +6,7 @@
 
 use super::block::{Block, Entry, Moment};
 use super::memory::{LANES, Memory};
-use super::slot;
+use super::slot::{self, Slot};
 use heapwire_format::Family;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
@@ -88,7 +88,7 @@ impl Table {
 
     /// Bytes of its slots.
     pub(super) fn size(&self) -> usize {
-        self.memory.words() * LANES * size_of::<slot::Slot>()
+        self.memory.words() * LANES * size_of::<Slot>()
     }
 
     /// Blocks that are live.
@@ -110,8 +110,13 @@ impl Table {
     /// the place where it may be put.
     #[inline]
     pub(super) fn fetch_slot(&self, key: Key) {
-        let place = self.place(key);
-        let word = self.memory.word(place);
+        let mut place = self.place(key);
+        let mut word = self.memory.word(place);
+        if matches(word, key.tag()) == 0 && vacant(word) == 0 {
+            // It is further on, most likely in the next word.
+            place = self.after(place);
+            word = self.memory.word(place);
+        }
         let found = matches(word, key.tag());
         let free = vacant(word) | 1 << 63;
         let at = place * LANES + first_lane(if found == 0 { free } else { found });
@@ -225,7 +230,7 @@ impl Table {
         if self.used + 1 > self.room() {
             self.make_room(may_let_go);
         }
-        self.place_new(key, &entry);
+        self.place_new(key, |slot| slot::put(slot, key.address, &entry));
     }
 
     /// Slots that may be used: the fuller the table, the further a search goes, but memory is what bounds it.
@@ -233,7 +238,9 @@ impl Table {
         self.memory.words() * LANES / 16 * 15
     }
 
-    fn place_new(&mut self, key: Key, entry: &Entry) {
+    /// Adds an entry that `fill` writes.
+    #[inline(always)]
+    fn place_new(&mut self, key: Key, fill: impl FnOnce(&mut Slot)) {
         let mut place = self.place(key);
         loop {
             let word = self.memory.word(place);
@@ -245,7 +252,7 @@ impl Table {
                 if before <= GIVEN_UP
                     && let Some(slot) = self.memory.slot_mut(at)
                 {
-                    slot::put(slot, key.address, entry);
+                    fill(slot);
                     let (is_live, is_released) = slot::counted(slot);
                     self.used += usize::from(before == VACANT);
                     self.live += usize::from(is_live);
@@ -337,9 +344,11 @@ impl Table {
             memory,
             ..Self::default()
         };
-        for (address, entry) in self.entries() {
-            if entry != Entry::Forgotten {
-                next.place_new(Key::of(address), &entry);
+        let taken = self.places_of(|word| word & HIGH);
+        for slot in taken.filter_map(|at| self.memory.slot(at)) {
+            if slot::counted(slot) != (false, false) {
+                let key = Key::of(slot::address(slot));
+                next.place_new(key, |to| *to = *slot);
             }
         }
         *self = next;

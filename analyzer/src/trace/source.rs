@@ -139,6 +139,24 @@ impl Source {
         is_believed.then(|| head.full_number(reference))
     }
 
+    /// Its records from a slot on with numbers below `end`.
+    pub(crate) fn records_below(&self, from: usize, end: u64) -> u64 {
+        if from == 0 && self.highest < end {
+            return self.records.into();
+        }
+        if end <= self.lowest {
+            return 0;
+        }
+        let reference = self.place.reference;
+        let is_below = |slot: &Slot| Head::of(slot).full_number(reference) < end;
+        let slots = self.slots().get(from..).unwrap_or_default();
+        if self.is_rising && self.records == self.place.slots {
+            return slots.partition_point(is_below) as u64;
+        }
+        let records = slots.iter().filter(|slot| Head::of(slot).is_record());
+        records.filter(|slot| is_below(slot)).count() as u64
+    }
+
     /// Its slots in the input.
     pub(crate) fn slots(&self) -> &[Slot] {
         slots(&self.place)

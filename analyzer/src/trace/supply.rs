@@ -35,6 +35,13 @@ impl Supply {
     }
 }
 
+impl Supply {
+    /// Whether it comes from an input that is read once.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.from, From::Alone(_))
+    }
+}
+
 /// What came.
 pub(crate) enum Supplied {
     Sources(Vec<Source>),

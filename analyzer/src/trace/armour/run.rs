@@ -240,7 +240,9 @@ fn passed(bytes: &[u8]) -> Option<usize> {
     const WILL: u8 = 251;
     const DO_NOT: u8 = 254;
     match *bytes.first()? {
-        TELNET if matches!(bytes.get(1)?, WILL..=DO_NOT) => return Some(3),
+        TELNET if matches!(bytes.get(1)?, WILL..=DO_NOT) => {
+            return (bytes.len() > 2).then_some(3);
+        }
         ESCAPE => {}
         _ => return Some(1),
     }

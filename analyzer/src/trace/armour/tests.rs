@@ -1,5 +1,6 @@
 //! Logs of terminals as the many ways between a device and a file make them.
 
+use super::run::{Mark, mark};
 use super::{Parted, Parting};
 use heapwire_format::{ARMOUR_WIDE, ArmourHead, FRAME_MAGIC, FrameKind, Header, trailer};
 use proptest::collection::vec;
@@ -404,4 +405,18 @@ fn whole(bytes: &[u8]) -> Vec<Vec<u8>> {
             .then(|| frame.to_vec())
     });
     frames.collect()
+}
+
+#[test]
+fn a_log_may_end_within_a_mark() {
+    // Behind its first byte whatever a terminal or telnet has begun.
+    for first in 0..=255 {
+        for second in 0..=255 {
+            let bytes = [b'~', first, second];
+            if let Mark::Whole(length) = mark(&bytes) {
+                assert!(length <= bytes.len());
+            }
+        }
+    }
+    assert!(matches!(mark(b"~\xFF\xFB"), Mark::Begun));
 }
