@@ -4,7 +4,8 @@
 //! checked to be still the file that was opened: programs close and replace descriptors that they do not know. Whatever
 //! goes wrong, the program is not told; records that cannot be written are counted.
 //!
-//! Where the program may have only a few descriptors, files are opened for each frame: it can have all of these.
+//! Where the program may have only a few descriptors, files are opened for each frame, as long as it has one thread: it can have all of
+//! these, and none of its threads sees that one is taken.
 
 use crate::config::{CONFIG, Config, Target, go_beside};
 use crate::cull::Culling;
@@ -15,7 +16,7 @@ use crate::ring::{Slot, Span, slot};
 use crate::sync::{Relaxed, Wide};
 use crate::sys::{self, Errno, SignalSet};
 use crate::turn::Turn;
-use crate::{clock, flush, path};
+use crate::{clock, flush, path, registry};
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicI32, AtomicU32};
 use heapwire_format::{
@@ -193,6 +194,10 @@ impl Output {
             // Acquire, as below: stored before the descriptor that `check` finds.
             if held.owner == 0 && self.is_fleeting.load(Acquire) != 0 {
                 let me = sys::gettid();
+                // Another thread would meet it: where its own descriptor should be, or in place of the last one.
+                if registry::has_others(image, me) {
+                    return None;
+                }
                 if !image.held.enter(image, me) {
                     return None;
                 }

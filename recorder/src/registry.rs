@@ -170,6 +170,15 @@ pub(crate) fn introduce(lane: &Lane) {
     lane.declare(event, name.get(..length).unwrap_or_default());
 }
 
+/// Whether a thread that has made a record is alive beside this one.
+pub(crate) fn has_others(image: &Image, tid: u32) -> bool {
+    let pid = image.pid.load(Relaxed);
+    image.lanes_in_use().iter().any(|lane| {
+        let owner = lane.tid.load(Relaxed);
+        owner != 0 && owner != tid && sys::is_alive(pid, owner)
+    })
+}
+
 /// A lane whose owner is gone, emptied of its records, if there is one among the next few; where there are no more lanes, among all.
 fn orphan(image: &'static Image, tid: u32) -> Option<&'static Lane> {
     let pid = image.pid.load(Relaxed);

@@ -2,7 +2,7 @@
 
 use crate::symbols::{PROGRAM, place, report};
 use heapwire_tests::build::linked_with;
-use heapwire_tests::run::{Run, command, is_installed, list, on, without_recorder};
+use heapwire_tests::run::{Run, command, is_installed, list, number, on, without_recorder};
 use heapwire_tests::scratch::Scratch;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,25 @@ fn by_another_linker() {
         let program = built(&scratch, "cc", &["-fuse-ld=lld"], &options);
         finds_the_leak(&scratch, &program);
     }
+}
+
+/// All that is allocated is by libraries, which are searched after the recorder.
+#[test]
+fn a_program_that_allocates_by_libraries_alone() {
+    let scratch = Scratch::new("linked");
+    let options = linked_with(&[], &scratch);
+    let source = scratch.write(
+        "files.c",
+        "#include <stdio.h>\nint main(void) {\n    fopen(\"/dev/null\", \"r\");\n    puts(\"said\");\n    return 7;\n}\n",
+    );
+    let program = scratch.join("files");
+    let mut compiler = Command::new("cc");
+    compiler.arg("-o").arg(&program).arg(source);
+    let run = Run::of(compiler.args(&options));
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let trace = traced(&scratch, &program);
+    let totals = &report(&trace, &[])["processes"][0]["totals"];
+    assert!(number(&totals["live_blocks"]) > 0, "{totals}");
 }
 
 /// Neither symbols nor an interpreter say what is in it; its build id leads to a file with lines.

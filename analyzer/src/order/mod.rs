@@ -8,7 +8,7 @@ mod cursor;
 mod gaps;
 
 use crate::event::{Event, RawEvent};
-use crate::trace::source::Slot;
+use crate::trace::source::{Holder, Slot};
 use crate::trace::{Block, Source, Supplied, Supply, Trace, TraceError};
 use cursor::Cursor;
 use gaps::{note_gap, take_number};
@@ -72,7 +72,7 @@ pub(crate) struct Order {
     held: u64,
     /// Numbers below this one were given out.
     next: u64,
-    /// Lowest and highest number seen.
+    /// Lowest number seen, and highest one in a frame.
     lowest: Option<u64>,
     highest: u64,
     /// What is missing of the next window was not among the numbers up to here, and is waited for up to here.
@@ -98,7 +98,10 @@ impl Order {
     pub(crate) fn feed(&mut self, sources: Vec<Source>) {
         for source in sources {
             self.held += u64::from(source.place.slots);
-            self.highest = self.highest.max(source.highest);
+            // Lanes lie before what was written while they were filled.
+            if source.place.holder == Holder::Frame {
+                self.highest = self.highest.max(source.highest);
+            }
             let lowest = self.lowest.get_or_insert(source.lowest);
             *lowest = source.lowest.min(*lowest);
             let key = (source.lowest, source.place.frame, source.place.at);

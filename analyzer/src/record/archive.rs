@@ -52,6 +52,10 @@ fn push_header(out: &mut Vec<u8>, name: &str, length: usize) {
 pub(crate) fn link_options(path: &Path, object: &[u8]) -> Result<Vec<u8>> {
     let symbols = Symbols::of(object)?;
     let mut out = Vec::new();
+    // It is linked in although the program itself may call nothing of it: its libraries do.
+    if let Some(name) = symbols.hooks().next() {
+        writeln!(out, "-Wl,-u,{HOOK}{name}")?;
+    }
     for byte in path.as_os_str().as_bytes() {
         if byte.is_ascii_whitespace() || matches!(byte, b'\\' | b'"' | b'\'') {
             out.push(b'\\'); // as files of options have it

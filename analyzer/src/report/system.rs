@@ -17,8 +17,11 @@ const MODULES: [&str; 8] = [
 const SOURCES: [&str; 4] = ["/rustc/", HEADERS, "/usr/lib/", "/usr/src/"];
 const HEADERS: &str = "/usr/include/";
 
-/// Begins of names that only libraries of the system have, for programs that are linked statically. Where there are lines, the files say it.
-const LINKED: [&str; 8] = [
+/// Begins of names that only libraries of the system have, for programs that are linked statically, as those in Rust are with Rust's own. Where
+/// there are lines, the files say it.
+const LINKED: [&str; 10] = [
+    "std::sys::",
+    "std::rt::",
     "_dl_",
     "_IO_",
     "_nl_",
@@ -153,8 +156,12 @@ mod tests {
             function: Some("_dl_new_object".to_owned()),
             ..frame("/opt/gw", "")
         };
+        let rust = Frame {
+            function: Some("std::sys::pal::unix::thread_info::set_current_info".to_owned()),
+            ..frame("/opt/gw", "")
+        };
         let alloc = frame("/opt/gw", "/rustc/59807616/library/alloc/src/alloc.rs");
-        for system in [&libc, &pool, &runtime, &linked] {
+        for system in [&libc, &pool, &runtime, &linked, &rust] {
             assert!(is_system(&of(&[system], false)), "{system:?}");
             assert!(is_system(&of(&[&alloc, system], false)));
         }
