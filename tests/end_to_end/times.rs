@@ -1,6 +1,6 @@
 //! What a report says of when.
 
-use heapwire_tests::build::Sample;
+use heapwire_tests::build::{Sample, compile};
 use heapwire_tests::run::{Run, command, list, live_blocks, on, prose, record, report};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
@@ -109,4 +109,25 @@ fn nothing_is_live_before_a_process_begins() {
         .partition(|row| row[1].parse::<u64>().unwrap() < 200_000_000);
     assert!(before.iter().all(|row| row[2] == "0"), "{before:?}");
     assert!(after.iter().any(|row| row[2] != "0"), "{csv}");
+}
+
+/// Whatever was released in a pause may have been live at a moment in it.
+#[test]
+fn of_a_moment_in_a_pause_no_block_is_said_to_be_released() {
+    let scratch = Scratch::new("moment");
+    let text = "#include <stdlib.h>\n#include <unistd.h>\nint main(void) {\n    void *block = malloc(1000000);\n    usleep(300000);\n    free(block);\n    usleep(300000);\n    return 0;\n}\n";
+    let source = scratch.write("main.c", text);
+    let program = scratch.join("prog");
+    compile(&source, &program, &["-O0", "-g", "-fno-builtin"]);
+    let recorded = record(&program, &[], &scratch);
+    let at = |arguments: &[&str]| prose(&on(arguments, &recorded.trace).stdout);
+    let until = at(&["report", "--until", "150ms"]);
+    let blocks = at(&["blocks", "--at", "150ms"]);
+    if until.contains("may have been later") {
+        assert!(!until.contains("no leaks"), "{until}");
+        assert!(!blocks.contains("no recorded block"), "{blocks}");
+    } else {
+        assert!(blocks.contains("1000000 B"), "{blocks}");
+    }
+    assert!(at(&["report"]).contains("no leaks"));
 }

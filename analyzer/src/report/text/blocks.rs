@@ -22,9 +22,10 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
         (LiveAt::Time, Some(time)) => format!("live at {}", exact_moment(time, time)),
         _ => "never released".to_owned(),
     };
+    let is_sure = super::sites::is_sure(&live.warnings);
     let (ended, running): (Vec<_>, Vec<_>) = live.processes.iter().partition(|of| of.ended);
     for process in running {
-        list(&mut page, process, &state);
+        list(&mut page, process, &state, is_sure);
     }
     if !ended.is_empty() {
         let number = counted_processes(ended.len());
@@ -43,7 +44,7 @@ fn counted_processes(number: usize) -> String {
     }
 }
 
-fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str) {
+fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, is_sure: bool) {
     let who = process
         .pid
         .map_or_else(|| "process".to_owned(), |pid| format!("pid {pid}"));
@@ -53,7 +54,8 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str) {
         .map(|block| block.size)
         .fold(0, u64::saturating_add);
     let about = match blocks.len() {
-        0 => "no recorded block is live".to_owned(),
+        0 if is_sure => "no recorded block is live".to_owned(),
+        0 => "no block is known to be live".to_owned(),
         number => format!(
             "{} {state}, {}",
             counted(number as u64, "block"),

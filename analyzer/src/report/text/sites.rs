@@ -5,7 +5,7 @@ use super::stack::{Call, Names, split};
 use crate::report::columns::{columns, cut_end, left, right};
 use crate::report::format::{bytes, count, counted};
 use crate::report::system::is_system;
-use crate::report::{Leak, Process, Report};
+use crate::report::{Leak, Process, Report, Warning};
 
 /// Blocks never released, by site; the user's sites before those of the system.
 ///
@@ -25,6 +25,7 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
             0 => "nothing is known: no call was recorded",
             _ if !report.filter.is_empty() => "nothing that fits the filter",
             _ if !is_whole => "none is known, but records are missing",
+            _ if !is_sure(&report.warnings) => "none is known",
             _ if ended => "no leaks: every recorded block was released",
             _ => "nothing: no recorded block was live",
         };
@@ -216,4 +217,10 @@ fn figures(leak: &Leak) -> String {
         right(&count(leak.allocations), 7),
     ]
     .join("  ")
+}
+
+/// Whether it is known of every call where in the order of events it was, and of each before a moment that was asked for that it was before.
+pub(super) fn is_sure(warnings: &[Warning]) -> bool {
+    let unsure = ["unsure-moment", "late-records"];
+    !warnings.iter().any(|it| unsure.contains(&it.kind))
 }
