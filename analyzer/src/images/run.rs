@@ -174,14 +174,14 @@ impl Run<'_> {
                     }
                 }
                 Next::End => {
-                    let done = line.pop();
-                    if let Some(parent) = line.last_mut() {
-                        parent.replay.resume();
-                    }
-                    match (done, line.last_mut()) {
+                    match (line.pop(), line.last_mut()) {
                         (Some(done), Some(stopped)) if done.stands_in => stopped.take_back(done),
                         (Some(done), _) => self.finish(done),
                         _ => {}
+                    }
+                    // What is done no longer holds what its parent has.
+                    if let Some(parent) = line.last_mut() {
+                        parent.replay.resume();
                     }
                 }
             }

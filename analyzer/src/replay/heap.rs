@@ -151,14 +151,10 @@ impl Heap {
         self.shards[Key::of(address).shard()].restore(address, block)
     }
 
-    /// The blocks that are live, without inherited ones, in no order that may show.
-    pub(super) fn own_live(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
-        self.shards.iter().flat_map(|shard| shard.own.live())
-    }
-
-    /// The inherited blocks that are live, in no order that may show.
-    pub(super) fn inherited_live(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
-        self.shards.iter().flat_map(Shard::inherited_live)
+    /// The blocks that are live, inherited ones as well, in no order that may show.
+    pub(super) fn live_blocks(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
+        let own = self.shards.iter().flat_map(|shard| shard.own.live());
+        own.chain(self.shards.iter().flat_map(Shard::inherited_live))
     }
 
     /// Says of each release that nothing is known of whether its block is older than the recording, or there was none.

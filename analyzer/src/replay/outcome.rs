@@ -163,7 +163,7 @@ impl Replay {
 
     fn rows(&self, table: &SiteTable) -> Vec<SiteRow> {
         let mut oldest: FxHashMap<usize, (u64, Moment)> = FxHashMap::default();
-        for (_, block) in self.heap.own_live() {
+        for (_, block) in self.heap.live_blocks() {
             if block.number >= self.first_own {
                 let this = (block.number, block.handed_out);
                 let site = block.handed_out.site.index();
@@ -195,7 +195,7 @@ impl Replay {
 
     fn live_by_thread(&self) -> Vec<(ThreadUsage, (u64, u64))> {
         let mut live: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
-        for (_, block) in self.heap.own_live() {
+        for (_, block) in self.heap.live_blocks() {
             if block.number >= self.first_own {
                 let (blocks, bytes) = live.entry(block.handed_out.tid).or_default();
                 *blocks += 1;
@@ -214,8 +214,7 @@ impl Replay {
         }
         let mut blocks: Vec<_> = self
             .heap
-            .own_live()
-            .chain(self.heap.inherited_live())
+            .live_blocks()
             .map(|(address, block)| LiveBlock {
                 address,
                 block,

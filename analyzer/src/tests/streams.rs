@@ -122,3 +122,22 @@ fn a_copy_far_away_is_no_late_record() {
     assert_eq!(warned(&report, "late-records"), 0);
     assert_eq!(report.processes[0].totals, whole.processes[0].totals);
 }
+
+#[test]
+fn a_parent_knows_its_blocks_of_before_the_fork() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(0x1000, 10, 0x10);
+    let mut child = parent.child(0xB0);
+    child.malloc(0x3000, 7, 0x40).end(0);
+    parent.push(0x75, 0, [0xB0, 0, 0, 0]);
+    parent.malloc(0x2000, 20, 0x20).end(0);
+    let report = from_file([parent.bytes(), child.bytes()].concat());
+    let leaks = &report.processes[0].leaks;
+    assert_eq!(leaks.len(), 2);
+    assert!(
+        leaks.iter().all(|leak| leak.oldest_ns.is_some()),
+        "{leaks:?}"
+    );
+    let threads = &report.processes[0].usage.threads;
+    assert_eq!(threads[0].live_blocks, 2);
+}
