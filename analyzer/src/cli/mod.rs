@@ -81,7 +81,7 @@ pub(crate) enum Command {
 
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// Keep the trace in this file; %p is the pid, %e the name of the program
+    /// Keep the trace in this file, in place of an older one; %p is the pid, %e the name of the program
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Record {
-    /// Trace file; %p is the pid, %e the name of the program [default: %e.%p.hwt]
+    /// Trace file, in place of an older one; %p is the pid, %e the name of the program [default: %e.%p.hwt]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

@@ -82,8 +82,11 @@ fn temporaries(page: &Page<'_>, process: &Process) -> Vec<String> {
     let (worth, _) = all.split_at(many.min(all.len()));
     let (shown, rest) = page.cut(worth);
     if shown.is_empty() {
-        let why = "TEMPORARY  none: no site releases at once";
-        return vec![cut_end(why, page.width()).into_owned()];
+        let why = match all.first() {
+            Some(most) => format!("TEMPORARY  few: at most {} a site", count(most.temporary)),
+            None => "TEMPORARY  none: no site releases at once".to_owned(),
+        };
+        return vec![cut_end(&why, page.width()).into_owned()];
     }
     let heading = format!("TEMPORARY  {}", top(shown.len(), worth.len()));
     let rows = shown.iter().map(|site| {
