@@ -23,7 +23,7 @@ pub(crate) const WINDOW: u64 = 1 << 14;
 const PATIENCE: u64 = 1 << 19;
 
 /// Slots that are held back at most.
-const HELD: u64 = 1 << 20;
+const HELD: u64 = 3 << 18;
 
 /// Sources that are waited with at most, where a number is missing. Their slots need not be in memory.
 const WAITING: usize = 1 << 17;
@@ -146,6 +146,9 @@ impl Order {
                 Supplied::Sources(sources) => self.feed(sources),
                 Supplied::Several => return Ok(false),
                 Supplied::End => self.end(),
+            }
+            if self.highest < self.waits_to {
+                self.rest(|it| trace.can_read_again(it));
             }
         }
     }

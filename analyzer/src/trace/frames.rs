@@ -82,6 +82,8 @@ pub(crate) struct Frames {
     has_more: bool,
     /// Bytes from `at` on that the next block must have.
     needed: usize,
+    /// Bytes that come, at the most.
+    most: usize,
     has_ended: bool,
     account: Account,
     /// The account before the last block.
@@ -110,6 +112,7 @@ impl Frames {
             begin: 0,
             has_more: false,
             needed: 0,
+            most: usize::MAX,
             has_ended: false,
             account: Account {
                 covered: offset,
@@ -265,7 +268,7 @@ impl Frames {
     fn read(&mut self) -> io::Result<()> {
         let kept = &self.block[self.at..];
         let more = self.needed.saturating_sub(kept.len()).max(BLOCK);
-        let mut bytes = Vec::with_capacity(kept.len() + more);
+        let mut bytes = Vec::with_capacity(kept.len() + more.min(self.most));
         bytes.extend_from_slice(kept);
         self.block_at += self.at as u64;
         self.at = 0;
@@ -438,7 +441,10 @@ impl Rest {
         let from = self
             .store
             .reader(begin - self.shift, end.saturating_sub(self.shift));
-        Frames::new(from, self.input, begin)
+        Frames {
+            most: usize::try_from(end.saturating_sub(begin)).unwrap_or(usize::MAX),
+            ..Frames::new(from, self.input, begin)
+        }
     }
 }
 
