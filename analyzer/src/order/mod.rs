@@ -72,6 +72,7 @@ pub(crate) struct Order {
     held: u64,
     /// Numbers below this one were given out.
     next: u64,
+    first: Option<u64>,
     /// Lowest number seen, and highest one in a frame.
     lowest: Option<u64>,
     highest: u64,
@@ -114,10 +115,19 @@ impl Order {
         self.has_ended = true;
     }
 
-    /// Takes note of the first number of the stream.
+    /// Takes note of the first number that the stream is said to have.
     pub(crate) fn expect(&mut self, first: Option<u64>) {
-        if self.next == 0 {
-            self.next = first.unwrap_or(0);
+        self.first = first;
+    }
+
+    /// The number that is to be given out next; 0 = not known. What is said of the first one does not hold where there are lower ones.
+    fn expected(&self) -> u64 {
+        let first = self
+            .first
+            .filter(|first| self.lowest.is_some_and(|lowest| *first <= lowest));
+        match self.next {
+            0 => first.unwrap_or(0),
+            next => next,
         }
     }
 
@@ -167,8 +177,9 @@ impl Order {
         let Some(first) = self.begin() else {
             return false;
         };
-        let begin = first.max(self.next);
-        if self.next != 0 && self.next < begin {
+        let next = self.expected();
+        let begin = first.max(next);
+        if next != 0 && next < begin {
             return false;
         }
         let end = begin.saturating_add(WINDOW);
@@ -246,6 +257,7 @@ impl Order {
     #[inline(never)]
     fn begin_window(&mut self, limit: u64) -> Option<(u64, u64)> {
         let begin = self.begin().filter(|begin| *begin < limit)?;
+        self.next = self.expected();
         // What is below came late.
         let begin = begin.max(self.next);
         let end = begin.saturating_add(WINDOW).min(limit).max(begin);
@@ -554,6 +566,20 @@ mod tests {
         let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
         assert_eq!(numbers, [far, far + 1]);
         assert_eq!(order.late, 1);
+    }
+
+    #[test]
+    fn numbers_below_the_one_that_is_said_to_be_the_first_count() {
+        for (first, missing) in [(None, 0), (Some(100), 0), (Some(1), 3)] {
+            let mut order = Order::default();
+            order.expect(first);
+            order.feed(vec![source(0, &[4, 5, 6])]);
+            order.end();
+            let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
+            assert_eq!(numbers, [4, 5, 6], "{first:?}");
+            let before = order.gaps.range(..4).map(|(begin, end)| end - begin);
+            assert_eq!(before.sum::<u64>(), missing, "{first:?}");
+        }
     }
 
     #[test]
