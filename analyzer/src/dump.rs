@@ -83,8 +83,10 @@ pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<u64, DumpEr
     for observed in &trace.observed {
         writeln!(
             out,
-            "stream=00000000 op=observed-end pid={} status={}",
-            observed.pid, observed.wait_status
+            "stream=00000000 op=observed-end time_ns={} pid={} status={}",
+            time::since(begin_clock, observed.clock),
+            observed.pid,
+            observed.wait_status
         )?;
     }
     out.flush()?;

@@ -1,9 +1,12 @@
 //! What a report says of when.
 
 use heapwire_tests::build::{Sample, compile};
-use heapwire_tests::run::{Run, command, list, live_blocks, on, prose, record, report};
+use heapwire_tests::run::{
+    Run, command, json, list, live_blocks, number, on, prose, record, report,
+};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// What `samples/c/pause.c` sleeps, in nanoseconds.
 const PAUSE: u64 = 200_000_000;
@@ -79,6 +82,32 @@ fn nor_does_the_last_call_of_a_thread() {
         time < PAUSE,
         "{block:#}"
     );
+}
+
+/// What is live stays so until the program ends, whether it says so or is seen to, and as long as it is looked at.
+#[test]
+fn what_a_program_holds_is_shown_until_it_ends() {
+    let scratch = Scratch::new("until-end");
+    let text = "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(int count, char **words) {\n    (void)words;\n    void *volatile block = malloc(1000000);\n    usleep(400000);\n    return block && count > 1 ? raise(SIGKILL) : 0;\n}\n";
+    let source = scratch.write("main.c", text);
+    let program = scratch.join("prog");
+    compile(&source, &program, &["-O0", "-g", "-fno-builtin"]);
+    for arguments in [&[][..], &[PathBuf::from("killed")]] {
+        let recorded = record(&program, arguments, &scratch);
+        let bytes = |until: &[&str]| {
+            let words = [&["report", "--format", "json"], until].concat();
+            let timeline = &json(&on(&words, &recorded.trace))["processes"][0]["timeline"];
+            let bytes = list(&timeline["bytes"]).iter().map(number);
+            (number(&timeline["step_ns"]), bytes.collect::<Vec<_>>())
+        };
+        let (step, whole) = bytes(&[]);
+        assert!(step * whole.len() as u64 >= 2 * PAUSE, "{whole:?}");
+        assert_eq!(whole.last(), Some(&1_000_000), "{arguments:?}");
+        let (step, half) = bytes(&["--until", "200ms"]);
+        assert_eq!(half.len() as u64, PAUSE / step + 1, "{arguments:?}");
+        let shown = on(&["timeline", "--step", "50ms"], &recorded.trace).stdout;
+        assert!(prose(&shown).contains(" 0.400"), "{shown}");
+    }
 }
 
 #[test]

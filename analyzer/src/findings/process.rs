@@ -6,13 +6,13 @@ use super::end::End;
 use super::focus::Focus;
 use super::mismatch::{self, Verdict};
 use super::usage;
-use crate::Options;
 use crate::declare::ProcessDeclaration;
 use crate::images::Image;
 use crate::naming::{Names, hex_address};
 use crate::replay::{Moment, Outcome, RawFault, SiteRow, Target, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind};
 use crate::sites::{SiteId, SiteTable};
+use crate::{Options, Until};
 use heapwire_format::{Family, Op};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -91,17 +91,35 @@ impl Teller<'_> {
     }
 
     fn timeline(&self, image: &Image) -> report::Timeline {
-        let (step, columns) = &image.outcome.timeline;
         match self.clock {
-            Clock::Time(begin, _) => report::Timeline {
-                step_ns: *step,
-                bytes: columns.iter().map(|live| live.0).collect(),
-                blocks: columns.iter().map(|live| live.1).collect(),
-                unsure: image
-                    .pauses
-                    .steps(begin, *step, columns.len() as u64, image.seen_to_end),
-            },
+            Clock::Time(begin, _) => {
+                let (step, columns) = image.outcome.timeline.up_to(self.end(image, begin));
+                report::Timeline {
+                    step_ns: step,
+                    bytes: columns.iter().map(|live| live.0).collect(),
+                    blocks: columns.iter().map(|live| live.1).collect(),
+                    unsure: image.pauses.steps(
+                        begin,
+                        step,
+                        columns.len() as u64,
+                        image.seen_to_end,
+                    ),
+                }
+            }
             Clock::Lines => report::Timeline::default(),
+        }
+    }
+
+    /// The last clock at which the image is known to have been there, of what is looked at.
+    fn end(&self, image: &Image, begin: u64) -> u64 {
+        let stop = match self.options.until {
+            Some(Until::Time(time)) => begin.saturating_add(time),
+            Some(Until::Peak) => return image.outcome.last_clock,
+            None => u64::MAX,
+        };
+        match image.is_stopped {
+            true => stop,
+            false => image.seen_to_end.unwrap_or(0).min(stop),
         }
     }
 

@@ -130,7 +130,7 @@ impl Ledger {
 
     /// What the timeline shows of what is live.
     #[inline]
-    fn live(&self) -> Live {
+    pub(super) fn live(&self) -> Live {
         if self.only.is_some() {
             return self.charted;
         }

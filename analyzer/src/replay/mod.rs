@@ -33,6 +33,7 @@ pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use histogram::Histogram;
 pub(crate) use outcome::{LiveBlock, Outcome, SiteRow};
 pub(crate) use threads::ThreadUsage;
+pub(crate) use timeline::Timeline;
 
 use crate::address::Machine;
 use code::Code;

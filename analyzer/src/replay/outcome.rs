@@ -3,7 +3,7 @@
 use super::block::{Block, Moment};
 use super::marks::Mark;
 use super::usage::PeakMoment;
-use super::{Counts, Ending, Histogram, RawFault, Replay, ThreadUsage};
+use super::{Counts, Ending, Histogram, RawFault, Replay, ThreadUsage, Timeline};
 use crate::sites::{SiteId, SiteTable};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -61,8 +61,8 @@ pub(crate) struct Outcome {
     pub(crate) live_blocks: u64,
     pub(crate) live_bytes: u64,
     pub(crate) peak: PeakMoment,
-    /// Nanoseconds of a step, and most live bytes and blocks in each.
-    pub(crate) timeline: (u64, Vec<(u64, u64)>),
+    /// Up to the last record.
+    pub(crate) timeline: Timeline,
     /// In order of number.
     pub(crate) faults: Vec<RawFault>,
     /// Faults beyond those.
@@ -116,6 +116,8 @@ impl Replay {
         for block in &gone {
             self.ledger.end(block);
         }
+        let live = self.ledger.live();
+        self.ledger.timeline.advance_to(events.last_clock, live);
         let rows = self.rows(sites);
         let threads = self.live_by_thread();
         let blocks = if want_blocks {
@@ -142,7 +144,7 @@ impl Replay {
             live_blocks: ledger.usage.live_blocks,
             live_bytes: ledger.usage.live_bytes,
             peak: ledger.usage.peak,
-            timeline: ledger.timeline.finish(),
+            timeline: ledger.timeline,
             faults: ledger.faults,
             more_faults: ledger.more_faults,
             is_bypassed,

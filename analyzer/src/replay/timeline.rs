@@ -11,7 +11,7 @@ const MOST_COLUMNS: usize = 1 << 20;
 pub(crate) type Live = (u64, u64);
 
 /// Columns so far. Where they run out, neighbours merge and steps double.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     /// Nanoseconds of the clock where the first column begins.
     begin: u64,
@@ -73,14 +73,15 @@ impl Timeline {
             .map_or(u64::MAX, |end| self.begin.saturating_add(end));
     }
 
-    /// Nanoseconds of a step, and the most live bytes and blocks in each; none where nothing was live.
-    pub(crate) fn finish(self) -> (u64, Vec<Live>) {
-        let columns = if self.columns.iter().all(|column| *column == (0, 0)) {
-            Vec::new()
-        } else {
-            self.columns
-        };
-        (self.step, columns)
+    /// Nanoseconds of a step, and the most live bytes and blocks in each up to `end`, or to the last moment that was noted;
+    /// none where nothing was live.
+    pub(crate) fn up_to(&self, end: u64) -> (u64, Vec<Live>) {
+        let mut whole = self.clone();
+        whole.advance_to(end, self.last);
+        if whole.columns.iter().all(|column| *column == (0, 0)) {
+            whole.columns.clear();
+        }
+        (whole.step, whole.columns)
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
         at(&mut timeline, 1000, 0, 5);
         at(&mut timeline, 1001, 5, 2);
         at(&mut timeline, 1000 + (10 << 20), 2, 3);
-        let (step, columns) = timeline.finish();
+        let (step, columns) = timeline.up_to(0);
         assert_eq!(step, 1 << 20);
         let bytes: Vec<_> = columns.iter().map(|it| it.0).collect();
         assert_eq!(bytes, [5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3]);
@@ -110,7 +111,7 @@ mod tests {
         let mut timeline = Timeline::new(0, None);
         at(&mut timeline, 0, 0, 7);
         at(&mut timeline, 300 << 20, 7, 1);
-        let (step, columns) = timeline.finish();
+        let (step, columns) = timeline.up_to(0);
         assert_eq!(step, 2 << 20);
         assert_eq!(columns.len(), 151);
         assert_eq!((columns[0], columns[150]), ((7, 1), (7, 1)));
@@ -121,8 +122,19 @@ mod tests {
         let mut timeline = Timeline::new(0, Some(1000));
         timeline.advance_to(500_000, (0, 0));
         timeline.note((3, 2));
-        let (step, columns) = timeline.finish();
+        let (step, columns) = timeline.up_to(0);
         assert_eq!((step, columns.len(), columns[500]), (1000, 501, (3, 2)));
+    }
+
+    #[test]
+    fn what_is_live_stays_so_to_the_end() {
+        let mut timeline = Timeline::new(0, Some(10));
+        timeline.advance_to(5, (0, 0));
+        timeline.note((3, 1));
+        timeline.advance_to(31, (2, 1));
+        assert_eq!(timeline.up_to(12).1, [(3, 1), (2, 1), (2, 1), (2, 1)]);
+        assert_eq!(timeline.up_to(49).1.len(), 5);
+        assert_eq!(Timeline::new(0, Some(10)).up_to(49).1, []);
     }
 
     #[test]
@@ -132,7 +144,7 @@ mod tests {
             timeline.advance_to(clock, (1, 1));
             timeline.note((1, 1));
         }
-        let (_, columns) = timeline.finish();
+        let (_, columns) = timeline.up_to(0);
         assert!(columns.len() <= COLUMNS);
     }
 }

@@ -115,6 +115,6 @@ fn timelines_have_the_steps_that_are_asked_for() {
     let report = crate::analyze_trace(trace, &options).unwrap();
     let timeline = &report.processes[0].timeline;
     assert_eq!(timeline.step_ns, 10 * MS);
-    assert_eq!(timeline.bytes, [10, 310, 215, 215]);
-    assert_eq!(timeline.blocks, [1, 3, 3, 3]);
+    assert_eq!(timeline.bytes, [10, 310, 215, 215, 15]);
+    assert_eq!(timeline.blocks, [1, 3, 3, 3, 2]);
 }

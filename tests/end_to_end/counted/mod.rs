@@ -349,6 +349,10 @@ impl Checked {
                     row[2] = row[2].max(*blocks);
                     last = (*bytes, *blocks);
                 }
+                let end = clock.max(self.streams[index].1.last);
+                while expected.len() as u64 <= end / step {
+                    expected.push(vec![expected.len() as u64 * step, last.0, last.1]);
+                }
                 if !found.is_empty() || last != (0, 0) {
                     assert_eq!(found, expected, "{step} {pid}");
                 }

@@ -22,6 +22,9 @@ pub(super) struct Stream {
     pub(super) fork: Option<(String, u64)>,
     pub(super) begin: u64,
     pub(super) calls: Vec<Call>,
+    pub(super) pid: u64,
+    /// The time of the last record of any kind, or when it was seen to end.
+    pub(super) last: u64,
     /// It says that it ended.
     pub(super) has_ended: bool,
 }
@@ -59,9 +62,6 @@ pub(super) fn dumped(trace: &Path) -> Vec<(String, Stream)> {
             .split(' ')
             .filter_map(|word| word.split_once('='))
             .collect();
-        if fields["op"] == "observed-end" {
-            continue;
-        }
         let of = |name: &str| {
             let text = fields[name];
             match text.strip_prefix("0x") {
@@ -69,20 +69,28 @@ pub(super) fn dumped(trace: &Path) -> Vec<(String, Stream)> {
                 None => text.parse().unwrap_or(0),
             }
         };
+        let time = of("time_ns");
+        if fields["op"] == "observed-end" {
+            let mut images = streams.iter_mut().map(|(_, stream)| stream);
+            let image = images.rfind(|stream| stream.pid == of("pid")).unwrap();
+            image.last = image.last.max(time);
+            continue;
+        }
         let tag = fields["stream"].to_owned();
         if streams.last().is_none_or(|(last, _)| *last != tag) {
-            let begin = of("time_ns");
             streams.push((
                 tag,
                 Stream {
-                    begin,
+                    begin: time,
                     ..Stream::default()
                 },
             ));
         }
         let stream = &mut streams.last_mut().unwrap().1;
+        stream.last = stream.last.max(time);
         match fields["op"] {
             "process" => {
+                stream.pid = of("ptr");
                 let keys = || text.trim_matches('"').split("\\x00");
                 let key = |name: &str| keys().find_map(|key| key.strip_prefix(name));
                 let fork = key("fork=").and_then(|number| number.parse().ok());
