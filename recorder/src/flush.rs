@@ -233,7 +233,7 @@ fn empty_locked(image: &Image, lane: &Lane, goal: Goal, turn: &Turn<'_>) {
     let mut is_first = true;
     // Each turn takes at least one slot, and no more slots are reserved meanwhile than handlers reserve.
     loop {
-        let span = lane.ring.committed(slots, OUTPUT.records_in_frame());
+        let span = lane.ring.committed(slots, OUTPUT.kind().records_in_frame());
         if span.count != 0 {
             let written = output::write_frame(image, lane, span, turn);
             if turn.is_over() {

@@ -389,7 +389,7 @@ impl Image {
             return 0;
         }
         let most = capacity.wrapping_sub(capacity / 8);
-        most.min(OUTPUT.records_in_frame())
+        most.min(OUTPUT.kind().records_in_frame())
     }
 
     /// Whether lanes can lie in the output file.
