@@ -3,19 +3,27 @@
 //! The field names are those of the JSON contract; `json` writes these types as they are. Nothing here knows
 //! how a trace is laid out or how an address is resolved.
 
+mod blocks;
 pub(crate) mod columns;
+mod contents;
+mod difference;
+mod faults;
 pub mod format;
+mod history;
+pub mod json;
+mod modules;
 pub mod system;
 pub mod text;
 pub mod usage;
 
+pub use blocks::{Block, LiveAt, LiveBlocks, ProcessBlocks};
 pub use columns::escape;
-mod contents;
-pub mod json;
-mod modules;
-
 pub use contents::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
+pub use difference::{Difference, ErrorChange, SiteChange, SiteSums};
+pub use faults::{Doubt, Families, Fault, FaultKind, Inside, Moment};
+pub use history::{History, HistoryEvent};
 pub use modules::{ModuleList, ModuleSymbols, SymbolFile, Tried};
+
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -298,107 +306,6 @@ pub struct Temporary {
     pub stack: Stack,
 }
 
-/// One wrong release.
-#[derive(Clone, Debug, Serialize)]
-pub struct Fault {
-    /// What was wrong.
-    pub kind: FaultKind,
-    /// Whether nothing else explains it.
-    pub certain: bool,
-    /// What could explain it, unless it is certain.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<Doubt>,
-    /// The address given, as `0x…`.
-    pub address: String,
-    /// Size of the block that was meant, where known.
-    pub size: Option<u64>,
-    /// Kernel tid of the thread that released.
-    pub thread: Option<u64>,
-    /// Nanoseconds since the first recorded process began.
-    pub time_ns: Option<u64>,
-    /// The call was then or later: the thread did not read the clock for it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub time_is_lower_bound: bool,
-    /// Line of a text log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_line: Option<u64>,
-    /// Where it was released.
-    pub stack: Stack,
-    /// The release before, of a double free.
-    pub first_release: Option<Moment>,
-    /// Blocks were left out on purpose: one at this address may have been released since, which was the release before then.
-    #[serde(skip_serializing_if = "is_false")]
-    pub first_release_may_be_later: bool,
-    /// Where the block was handed out.
-    pub allocation: Option<Moment>,
-    /// The live block that the address lies in, of an invalid free.
-    pub inside: Option<Inside>,
-    /// How the block was allocated and released, of a mismatched free: `malloc`, `new`, `new[]` …
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub families: Option<Families>,
-}
-
-/// What could explain a wrong release away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Doubt {
-    /// Records are missing.
-    MissingRecords,
-    /// A call without a name may be in an operator of the program.
-    NamelessCall,
-    /// The program may have been handed the block past the recorder.
-    UnseenAllocations,
-    /// It may be a block that was left out on purpose, released a second time.
-    CulledBlocks,
-}
-
-/// The kinds of wrong release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// Released already and not handed out again.
-    DoubleFree,
-    /// Never handed out, or inside a block.
-    InvalidFree,
-    /// Released by another family than allocated.
-    MismatchedFree,
-}
-
-/// How a block was allocated, and how it was released.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Families {
-    /// `malloc`, `new` or `new[]`.
-    pub allocated: &'static str,
-    /// `free`, `realloc`, `delete` or `delete[]`.
-    pub released: &'static str,
-}
-
-/// A call at a moment.
-#[derive(Clone, Debug, Serialize)]
-pub struct Moment {
-    /// Kernel tid.
-    pub thread: Option<u64>,
-    /// Nanoseconds since the first recorded process began.
-    pub time_ns: Option<u64>,
-    /// The call was then or later: the thread did not read the clock for it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub time_is_lower_bound: bool,
-    /// Line of a text log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_line: Option<u64>,
-    /// The call.
-    pub stack: Stack,
-}
-
-/// Where in a live block an address lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Inside {
-    /// Bytes from the start of the block.
-    pub offset: u64,
-    /// Requested size of the block.
-    pub size: u64,
-}
-
 /// Frames of one or more call sites, innermost first; shared, since many rows name the same.
 pub type Stack = Arc<[Frame]>;
 
@@ -424,185 +331,6 @@ pub struct Frame {
     pub column: Option<u32>,
     /// Whether the compiler merged this function into the next frame's.
     pub inlined: bool,
-}
-
-/// What changed between two reports.
-#[derive(Clone, Debug, Serialize)]
-pub struct Difference {
-    /// What sites must be like to be compared.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub filter: Vec<String>,
-    /// What all sums but peaks are divided by: `million allocations` or `second`, of all of each trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub per: Option<&'static str>,
-    /// Sums of the old one.
-    pub old: SiteSums,
-    /// Sums of the new one.
-    pub new: SiteSums,
-    /// Nanoseconds that the old trace spans.
-    pub old_duration_ns: u64,
-    /// Nanoseconds that the new trace spans.
-    pub new_duration_ns: u64,
-    /// Of the sums only live bytes and blocks are known, of the blocks that were asked for.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub live_only: bool,
-    /// Wrong releases that changed, by kind and site, those that are new first.
-    pub errors: Vec<ErrorChange>,
-    /// Sites that changed, most growth of live bytes first.
-    pub sites: Vec<SiteChange>,
-}
-
-/// Wrong releases of one kind at one site in both reports.
-#[derive(Clone, Debug, Serialize)]
-pub struct ErrorChange {
-    /// What was wrong.
-    pub kind: FaultKind,
-    /// How many there are in the old one.
-    pub old: u64,
-    /// In the new one.
-    pub new: u64,
-    /// Where it was released; as the new report has it, if it does.
-    pub stack: Stack,
-}
-
-/// A site in both reports.
-#[derive(Clone, Debug, Serialize)]
-pub struct SiteChange {
-    /// In the old one.
-    pub old: SiteSums,
-    /// In the new one.
-    pub new: SiteSums,
-    /// The site; as the new report has it, if it does.
-    pub stack: Stack,
-}
-
-/// Sums of one site or of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SiteSums {
-    /// Requested bytes never released.
-    pub live_bytes: u64,
-    /// Blocks never released.
-    pub live_blocks: u64,
-    /// Requested bytes live at the peak.
-    pub peak_bytes: u64,
-    /// Blocks ever handed out.
-    pub allocations: u64,
-    /// Blocks released before the same thread allocated again.
-    pub temporary: u64,
-}
-
-impl SiteSums {
-    /// Both together. Peaks are added up, though they may have been at different moments.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        let add = u64::saturating_add;
-        Self {
-            live_bytes: add(self.live_bytes, other.live_bytes),
-            live_blocks: add(self.live_blocks, other.live_blocks),
-            peak_bytes: add(self.peak_bytes, other.peak_bytes),
-            allocations: add(self.allocations, other.allocations),
-            temporary: add(self.temporary, other.temporary),
-        }
-    }
-}
-
-/// All that happened to an address.
-#[derive(Clone, Debug, Serialize)]
-pub struct History {
-    /// The address, as `0x…`.
-    pub address: String,
-    /// What calls must be like to be listed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub filter: Vec<String>,
-    /// In order, process image by process image.
-    pub events: Vec<HistoryEvent>,
-}
-
-/// One call on a block at the address or around it.
-#[derive(Clone, Debug, Serialize)]
-pub struct HistoryEvent {
-    /// The process.
-    pub pid: Option<u64>,
-    /// `allocated`, `released`, `realloc-old` …
-    pub event: &'static str,
-    /// Where the block begins.
-    pub address: String,
-    /// Requested bytes, where the call says them.
-    pub size: Option<u64>,
-    /// Number of the record.
-    pub number: u64,
-    /// Kernel tid.
-    pub thread: Option<u64>,
-    /// Nanoseconds since the first recorded process began.
-    pub time_ns: Option<u64>,
-    /// The call was then or later: the thread did not read the clock for it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub time_is_lower_bound: bool,
-    /// Line of a text log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_line: Option<u64>,
-    /// The call.
-    pub stack: Stack,
-}
-
-/// The single blocks of `blocks --live`.
-#[derive(Clone, Debug, Serialize)]
-pub struct LiveBlocks {
-    /// The moment at which they are live.
-    pub at: LiveAt,
-    /// That moment, in nanoseconds since the first recorded process began, where it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until_ns: Option<u64>,
-    /// One entry a process image.
-    pub processes: Vec<ProcessBlocks>,
-    /// As in [`Report`].
-    pub warnings: Vec<Warning>,
-}
-
-/// A moment at which blocks are live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LiveAt {
-    /// The end of the trace.
-    End,
-    /// Each process's moment of most live bytes.
-    Peak,
-    /// A time.
-    Time,
-}
-
-/// Live blocks of one process image, in order of number.
-#[derive(Clone, Debug, Serialize)]
-pub struct ProcessBlocks {
-    /// Its pid.
-    pub pid: Option<u64>,
-    /// It ended before the time at which blocks are to be live, so that none is.
-    #[serde(skip_serializing_if = "is_false")]
-    pub ended: bool,
-    /// The blocks.
-    pub blocks: Vec<Block>,
-}
-
-/// One block that was never released.
-#[derive(Clone, Debug, Serialize)]
-pub struct Block {
-    /// Its address, as `0x…`.
-    pub address: String,
-    /// Requested bytes; after a realloc, the last ones.
-    pub size: u64,
-    /// Kernel tid of the thread that it was handed to.
-    pub thread: Option<u64>,
-    /// Nanoseconds since the first recorded process began.
-    pub time_ns: Option<u64>,
-    /// The call was then or later: the thread did not read the clock for it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub time_is_lower_bound: bool,
-    /// Line of a text log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_line: Option<u64>,
-    /// Whether a parent process allocated it before the fork.
-    pub inherited: bool,
-    /// Where it was handed out, or resized last.
-    pub stack: Stack,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]

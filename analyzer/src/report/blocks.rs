@@ -1,0 +1,65 @@
+//! Single blocks.
+
+use super::{Stack, Warning, is_false};
+use serde::Serialize;
+
+/// The single blocks of `blocks --live`.
+#[derive(Clone, Debug, Serialize)]
+pub struct LiveBlocks {
+    /// The moment at which they are live.
+    pub at: LiveAt,
+    /// That moment, in nanoseconds since the first recorded process began, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+    /// One entry a process image.
+    pub processes: Vec<ProcessBlocks>,
+    /// As in [`Report`].
+    pub warnings: Vec<Warning>,
+}
+
+/// A moment at which blocks are live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LiveAt {
+    /// The end of the trace.
+    End,
+    /// Each process's moment of most live bytes.
+    Peak,
+    /// A time.
+    Time,
+}
+
+/// Live blocks of one process image, in order of number.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessBlocks {
+    /// Its pid.
+    pub pid: Option<u64>,
+    /// It ended before the time at which blocks are to be live, so that none is.
+    #[serde(skip_serializing_if = "is_false")]
+    pub ended: bool,
+    /// The blocks.
+    pub blocks: Vec<Block>,
+}
+
+/// One block that was never released.
+#[derive(Clone, Debug, Serialize)]
+pub struct Block {
+    /// Its address, as `0x…`.
+    pub address: String,
+    /// Requested bytes; after a realloc, the last ones.
+    pub size: u64,
+    /// Kernel tid of the thread that it was handed to.
+    pub thread: Option<u64>,
+    /// Nanoseconds since the first recorded process began.
+    pub time_ns: Option<u64>,
+    /// The call was then or later: the thread did not read the clock for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub time_is_lower_bound: bool,
+    /// Line of a text log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_line: Option<u64>,
+    /// Whether a parent process allocated it before the fork.
+    pub inherited: bool,
+    /// Where it was handed out, or resized last.
+    pub stack: Stack,
+}

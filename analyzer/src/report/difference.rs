@@ -1,0 +1,83 @@
+//! What changed from one report to another.
+
+use super::{FaultKind, Stack, is_false};
+use serde::Serialize;
+
+/// What changed between two reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// What sites must be like to be compared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<String>,
+    /// What all sums but peaks are divided by: `million allocations` or `second`, of all of each trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per: Option<&'static str>,
+    /// Sums of the old one.
+    pub old: SiteSums,
+    /// Sums of the new one.
+    pub new: SiteSums,
+    /// Nanoseconds that the old trace spans.
+    pub old_duration_ns: u64,
+    /// Nanoseconds that the new trace spans.
+    pub new_duration_ns: u64,
+    /// Of the sums only live bytes and blocks are known, of the blocks that were asked for.
+    #[serde(skip_serializing_if = "is_false")]
+    pub live_only: bool,
+    /// Wrong releases that changed, by kind and site, those that are new first.
+    pub errors: Vec<ErrorChange>,
+    /// Sites that changed, most growth of live bytes first.
+    pub sites: Vec<SiteChange>,
+}
+
+/// Wrong releases of one kind at one site in both reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorChange {
+    /// What was wrong.
+    pub kind: FaultKind,
+    /// How many there are in the old one.
+    pub old: u64,
+    /// In the new one.
+    pub new: u64,
+    /// Where it was released; as the new report has it, if it does.
+    pub stack: Stack,
+}
+
+/// A site in both reports.
+#[derive(Clone, Debug, Serialize)]
+pub struct SiteChange {
+    /// In the old one.
+    pub old: SiteSums,
+    /// In the new one.
+    pub new: SiteSums,
+    /// The site; as the new report has it, if it does.
+    pub stack: Stack,
+}
+
+/// Sums of one site or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SiteSums {
+    /// Requested bytes never released.
+    pub live_bytes: u64,
+    /// Blocks never released.
+    pub live_blocks: u64,
+    /// Requested bytes live at the peak.
+    pub peak_bytes: u64,
+    /// Blocks ever handed out.
+    pub allocations: u64,
+    /// Blocks released before the same thread allocated again.
+    pub temporary: u64,
+}
+
+impl SiteSums {
+    /// Both together. Peaks are added up, though they may have been at different moments.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let add = u64::saturating_add;
+        Self {
+            live_bytes: add(self.live_bytes, other.live_bytes),
+            live_blocks: add(self.live_blocks, other.live_blocks),
+            peak_bytes: add(self.peak_bytes, other.peak_bytes),
+            allocations: add(self.allocations, other.allocations),
+            temporary: add(self.temporary, other.temporary),
+        }
+    }
+}

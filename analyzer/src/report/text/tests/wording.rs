@@ -1,0 +1,219 @@
+//! What is said, and what is not.
+
+use super::super::{Ended, render, render_blocks, render_summary};
+use super::{SECOND, double_free, options, process, report, stack, text};
+use crate::report::{
+    Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process, ProcessBlocks,
+    Report, Totals,
+};
+
+#[test]
+fn the_headline_says_how_much_of_it_is_the_systems() {
+    let shown = text(vec![process()], 100);
+    assert!(
+        shown.contains("7,188 blocks from 3 call sites, 195.3 KiB in libraries of the system"),
+        "{shown}"
+    );
+    let mut own = process();
+    own.leaks.remove(0);
+    assert!(!text(vec![own], 100).contains("in libraries of the system"));
+}
+
+#[test]
+fn blocks_of_a_program_that_did_not_end_are_not_called_leaked() {
+    for (end, signal) in [("signal", Some(9)), ("cut", None), ("unknown", None)] {
+        let text = text(
+            vec![Process {
+                end,
+                signal,
+                ..process()
+            }],
+            100,
+        );
+        assert!(!text.to_lowercase().contains("leaked"), "{text}");
+        let what = if end == "unknown" { "LOG" } else { "TRACE" };
+        let heading = format!("LIVE WHEN THE {what} ENDS  3 sites");
+        assert!(text.contains(&heading), "{text}");
+    }
+    assert!(
+        text(
+            vec![Process {
+                end: "signal",
+                signal: Some(9),
+                ..process()
+            }],
+            100
+        )
+        .contains("killed by SIGKILL")
+    );
+}
+
+#[test]
+fn no_calls_never_read_as_no_leaks() {
+    let empty = Process {
+        totals: Totals::default(),
+        leaks: Vec::new(),
+        errors: Vec::new(),
+        ..process()
+    };
+    let text = text(vec![empty], 100);
+    assert!(
+        text.contains("LEAKED  nothing is known: no call was recorded"),
+        "{text}"
+    );
+    assert!(!text.contains("was released"), "{text}");
+}
+
+#[test]
+fn the_users_leaks_stand_before_larger_ones_of_the_system() {
+    let text = text(vec![process()], 100);
+    let at = |what: &str| {
+        text.find(what)
+            .unwrap_or_else(|| panic!("{what} is not in {text}"))
+    };
+    assert!(at("hash_insert") < at("in libraries of the system:"));
+    assert!(at("in libraries of the system:") < at("libc.so.6+0x1136"));
+}
+
+#[test]
+fn leaks_of_the_system_alone_are_told_as_such() {
+    let mut quiet = process();
+    quiet.leaks.truncate(1);
+    quiet.errors.clear();
+    let ended = Ended {
+        program: "gatewayd".to_owned(),
+        how: "exited 0".to_owned(),
+        elapsed_ns: SECOND,
+        trace_bytes: 4096,
+        traces: Vec::new(),
+    };
+    let summary = render_summary(&report(vec![quiet.clone()]), &ended, &options(100));
+    let text = text(vec![quiet], 100);
+    assert!(text.contains("in libraries of the system:"), "{text}");
+    assert!(
+        summary.contains("195.3 KiB in 4 blocks, in a library of the system   libc.so.6+0x1136"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn an_uncertain_error_says_what_could_explain_it() {
+    let mut doubtful = process();
+    let fault = &mut doubtful.errors[0];
+    fault.kind = FaultKind::MismatchedFree;
+    fault.certain = false;
+    fault.doubt = Some(Doubt::MissingRecords);
+    fault.families = Some(Families {
+        allocated: "new",
+        released: "free",
+    });
+    let named = text(vec![doubtful.clone()], 100);
+    assert!(
+        named.contains("records are missing that could explain this"),
+        "{named}"
+    );
+    doubtful.errors[0].doubt = Some(Doubt::NamelessCall);
+    let nameless = text(vec![doubtful.clone()], 100);
+    assert!(
+        nameless.contains("may be in an operator of the program"),
+        "{nameless}"
+    );
+    doubtful.errors[0].doubt = Some(Doubt::UnseenAllocations);
+    doubtful.errors[0].kind = FaultKind::InvalidFree;
+    let unseen = text(vec![doubtful.clone()], 100);
+    assert!(
+        unseen.contains("may have been handed out past the recorder"),
+        "{unseen}"
+    );
+    doubtful.errors[0].log_line = Some(7);
+    let in_log = text(vec![doubtful], 100);
+    assert!(
+        in_log.contains("calls are missing, as an address was handed out twice"),
+        "{in_log}"
+    );
+}
+
+#[test]
+fn what_is_lost_at_an_end_that_nobody_saw_is_no_exact_number() {
+    let mut report = report(vec![process()]);
+    report.trace.lost_records = 12_345;
+    let header = |report: &Report| render(report, &options(100));
+    assert!(header(&report).contains("· 12,345 lost"));
+    report.trace.lost_is_lower_bound = true;
+    assert!(header(&report).contains("· at least 12,345 lost"));
+    report.trace.lost_records = 0;
+    assert!(header(&report).contains("· none known to be lost"));
+}
+
+#[test]
+fn equal_errors_are_shown_once() {
+    let mut many = process();
+    many.errors = vec![double_free(); 5];
+    many.errors.push(Fault {
+        kind: FaultKind::InvalidFree,
+        certain: false,
+        doubt: Some(Doubt::MissingRecords),
+        first_release: None,
+        inside: Some(Inside {
+            offset: 8,
+            size: 64,
+        }),
+        ..double_free()
+    });
+    let text = text(vec![many], 100);
+    assert!(
+        text.contains("ERROR  double free of 0xb6f0a4e8 (48 B), and 4 more like it"),
+        "{text}"
+    );
+    assert!(text.contains("5 double frees, 1 invalid free"), "{text}");
+    assert!(text.contains("POSSIBLE ERROR  invalid free"), "{text}");
+    assert!(text.contains("8 B inside a live block of 64 B"), "{text}");
+}
+
+#[test]
+fn live_blocks_are_listed() {
+    let block = |size| Block {
+        address: "0x1000".to_owned(),
+        size,
+        thread: Some(7),
+        time_ns: Some(SECOND),
+        time_is_lower_bound: false,
+        log_line: None,
+        inherited: size == 2,
+        stack: stack(&[("main", "src/main.c:3")]),
+    };
+    let blocks = (1..=12).map(block).collect();
+    let mut live = LiveBlocks {
+        at: LiveAt::End,
+        until_ns: None,
+        processes: vec![ProcessBlocks {
+            ended: false,
+            pid: Some(7),
+            blocks,
+        }],
+        warnings: Vec::new(),
+    };
+    let text = render_blocks(&live, &options(80));
+    assert!(
+        text.starts_with("pid 7  12 blocks never released, 78 B\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("0x1000        1 B  1.000 s  thread 7             main  src/main.c:3"),
+        "{text}"
+    );
+    assert!(text.contains("inherited  main"), "{text}");
+    assert!(text.contains("… 2 more (--top 12)"), "{text}");
+    live.at = LiveAt::Peak;
+    let text = render_blocks(&live, &options(80));
+    assert!(
+        text.starts_with("pid 7  12 blocks live at the peak, 78 B\n"),
+        "{text}"
+    );
+    (live.at, live.until_ns) = (LiveAt::Time, Some(3 * SECOND / 2));
+    let text = render_blocks(&live, &options(80));
+    assert!(
+        text.starts_with("pid 7  12 blocks live at 1.500 s, 78 B\n"),
+        "{text}"
+    );
+}
