@@ -130,17 +130,26 @@ pub fn on(words: &[&str], path: &Path) -> Run {
 ///
 /// # Panics
 ///
-/// Where it cannot, and `HEAPWIRE_SKIP_NO_TEST` is set.
+/// As [`is_missing`].
 #[must_use]
-#[expect(clippy::print_stdout, reason = "a test that was skipped says so")]
 pub fn is_installed(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        println!("skipped: {program} is not installed");
-        let may_skip = std::env::var_os("HEAPWIRE_SKIP_NO_TEST").is_none();
-        assert!(may_skip, "{program} is needed");
+        is_missing(program);
     }
     is_there
+}
+
+/// Says that something is not tested, since `what` is not there.
+///
+/// # Panics
+///
+/// Where `HEAPWIRE_TEST_ALL` is set.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests is to know")]
+pub fn is_missing(what: &str) {
+    let may_skip = std::env::var_os("HEAPWIRE_TEST_ALL").is_none();
+    assert!(may_skip, "{what} is needed");
+    eprintln!("not tested: {what} is not there");
 }
 
 /// The command `heapwire` in an environment that says nothing of recording.
@@ -240,4 +249,12 @@ pub fn number(value: &Value) -> u64 {
     value
         .as_u64()
         .unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// How often the warnings of this kind in a report count.
+#[must_use]
+pub fn warned(report: &Value, kind: &str) -> u64 {
+    let warnings = list(&report["warnings"]).iter();
+    let found = warnings.filter(|warning| warning["kind"] == kind);
+    found.map(|warning| number(&warning["count"])).sum()
 }

@@ -2,12 +2,14 @@
 //! descriptors that are taken away, signals at any instruction, threads that come and go.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bypass;
 mod children;
 mod company;
 mod culling;
 mod descriptors;
 mod early;
 mod ends;
+mod hindered;
 mod kill;
 mod modules;
 mod mtrace;
@@ -18,8 +20,9 @@ mod terminals;
 mod threads;
 
 use heapwire_tests::build::compile;
-use heapwire_tests::run::without_recorder;
+use heapwire_tests::run::{list, number, without_recorder};
 use heapwire_tests::scratch::Scratch;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,4 +45,20 @@ fn traced(program: &Path, library: &Path, out: &str) -> Command {
     let mut command = without_recorder(Command::new(program));
     command.env("LD_PRELOAD", library).env("HEAPWIRE_OUT", out);
     command
+}
+
+/// Builds a library of this folder.
+fn library(scratch: &Scratch, name: &str) -> PathBuf {
+    let out = scratch.join(&format!("{name}.so"));
+    compile(&source(&format!("{name}.c")), &out, &["-shared", "-fPIC"]);
+    out
+}
+
+/// Bytes and blocks of the leaks of calls in `program` itself.
+fn leaks_of(program: &Path, process: &Value) -> Vec<(u64, u64)> {
+    list(&process["leaks"])
+        .iter()
+        .filter(|leak| leak["stack"][0]["module"] == program.to_str().unwrap())
+        .map(|leak| (number(&leak["bytes"]), number(&leak["blocks"])))
+        .collect()
 }

@@ -1,7 +1,7 @@
 //! What happens to logs on their way.
 
-use super::{errors, live, only, reported, warned};
-use heapwire_tests::run::{Run, command, json, number, on, prose, report};
+use super::{errors, live, only, reported};
+use heapwire_tests::run::{Run, command, json, number, on, prose, report, warned};
 use heapwire_tests::scratch::Scratch;
 
 #[test]

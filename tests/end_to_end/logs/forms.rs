@@ -1,7 +1,7 @@
 //! The forms that lines have had.
 
-use super::{PLAIN, errors, live, only, reported, warned};
-use heapwire_tests::run::{list, number};
+use super::{PLAIN, errors, live, only, reported};
+use heapwire_tests::run::{list, number, warned};
 
 /// Forms of all versions in one log, a block at an address that was live, a double and an invalid release, and a cut end.
 #[test]

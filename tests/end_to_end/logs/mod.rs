@@ -45,13 +45,6 @@ fn errors(session: &Value) -> Vec<(&str, u64, bool)> {
         .collect()
 }
 
-/// How often a kind of warning counts.
-fn warned(report: &Value, kind: &str) -> u64 {
-    let warnings = list(&report["warnings"]).iter();
-    let found = warnings.filter(|warning| warning["kind"] == kind);
-    found.map(|warning| number(&warning["count"])).sum()
-}
-
 const PLAIN: &str = "\
 = Start
 @ ./gw:[0x1233] + 0x55d0c0de02a0 0x10

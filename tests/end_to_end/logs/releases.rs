@@ -1,7 +1,7 @@
 //! Releases: wrong ones, late ones, and those of blocks from before the log.
 
-use super::{errors, live, only, reported, warned};
-use heapwire_tests::run::{list, number};
+use super::{errors, live, only, reported};
+use heapwire_tests::run::{list, number, warned};
 
 #[test]
 fn wrong_releases_are_told_from_those_of_earlier_blocks() {

@@ -1,7 +1,7 @@
 //! Several sessions and several processes in one log.
 
-use super::{errors, live, reported, warned};
-use heapwire_tests::run::list;
+use super::{errors, live, reported};
+use heapwire_tests::run::{list, warned};
 
 #[test]
 fn sessions_are_processes_of_their_own() {
