@@ -6,8 +6,10 @@
 use super::block::Block;
 use super::call::{Batch, Call, Kind};
 use super::fault::{RawFault, Target, Wrong};
+use super::kept::Kept;
 use super::shard::{End, Paired, Shard, fault, holds, pair};
 use super::table::Key;
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeSet;
 use std::mem;
 
@@ -151,10 +153,23 @@ impl Heap {
         self.shards[Key::of(address).shard()].restore(address, block)
     }
 
+    /// What the live blocks come to that were handed out from number `first` on.
+    pub(super) fn kept(&self, first: u64) -> Kept {
+        let shards = self.shards.par_iter();
+        let kept = shards.fold(Kept::default, |mut kept, shard| {
+            for (_, block) in shard.live_blocks() {
+                if block.number >= first {
+                    kept.add(&block);
+                }
+            }
+            kept
+        });
+        kept.reduce(Kept::default, Kept::and)
+    }
+
     /// The blocks that are live, inherited ones as well, in no order that may show.
     pub(super) fn live_blocks(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
-        let own = self.shards.iter().flat_map(|shard| shard.own.live());
-        own.chain(self.shards.iter().flat_map(Shard::inherited_live))
+        self.shards.iter().flat_map(Shard::live_blocks)
     }
 
     /// Says of each release that nothing is known of whether its block is older than the recording, or there was none.

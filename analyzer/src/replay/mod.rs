@@ -12,6 +12,7 @@ mod events;
 mod fault;
 mod heap;
 mod histogram;
+mod kept;
 mod late;
 mod ledger;
 mod marks;

@@ -1,11 +1,11 @@
 //! What the replay of one process image comes to.
 
-use super::block::{Block, Moment};
+use super::block::Block;
+use super::kept::Kept;
 use super::marks::Mark;
 use super::usage::PeakMoment;
 use super::{Counts, Ending, Histogram, RawFault, Replay, ThreadUsage, Timeline};
 use crate::sites::{SiteId, SiteTable};
-use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// The account of one site at the end.
@@ -118,8 +118,9 @@ impl Replay {
         }
         let live = self.ledger.live();
         self.ledger.timeline.advance_to(events.last_clock, live);
-        let rows = self.rows(sites);
-        let threads = self.live_by_thread();
+        let kept = self.heap.kept(self.first_own);
+        let rows = self.rows(sites, &kept);
+        let threads = self.threads(&kept);
         let blocks = if want_blocks {
             self.blocks()
         } else {
@@ -163,18 +164,7 @@ impl Replay {
         }
     }
 
-    fn rows(&self, table: &SiteTable) -> Vec<SiteRow> {
-        let mut oldest: FxHashMap<usize, (u64, Moment)> = FxHashMap::default();
-        for (_, block) in self.heap.live_blocks() {
-            if block.number >= self.first_own {
-                let this = (block.number, block.handed_out);
-                let site = block.handed_out.site.index();
-                let found = oldest.entry(site).or_insert(this);
-                if this.0 < found.0 {
-                    *found = this;
-                }
-            }
-        }
+    fn rows(&self, table: &SiteTable, kept: &Kept) -> Vec<SiteRow> {
         let mut rows: Vec<_> = self
             .ledger
             .usage
@@ -188,25 +178,22 @@ impl Replay {
                 at_peak: self.ledger.usage.at_peak(usage),
                 handed_out_bytes: usage.handed_out_bytes,
                 grown: (usage.grown, usage.grown_bytes),
-                oldest: oldest.get(&site.index()).map(|(_, at)| at.clock),
+                oldest: kept.oldest.get(&site).map(|oldest| oldest.clock),
             })
             .collect();
         rows.sort_unstable_by_key(|row| (table.site(row.site).call, row.site));
         rows
     }
 
-    fn live_by_thread(&self) -> Vec<(ThreadUsage, (u64, u64))> {
-        let mut live: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
-        for (_, block) in self.heap.live_blocks() {
-            if block.number >= self.first_own {
-                let (blocks, bytes) = live.entry(block.handed_out.tid).or_default();
-                *blocks += 1;
-                *bytes = bytes.saturating_add(block.size);
-            }
-        }
+    fn threads(&self, kept: &Kept) -> Vec<(ThreadUsage, (u64, u64))> {
         let threads = self.events.threads.usage().into_iter();
         threads
-            .map(|usage| (usage, live.get(&usage.tid).copied().unwrap_or_default()))
+            .map(|usage| {
+                (
+                    usage,
+                    kept.by_thread.get(&usage.tid).copied().unwrap_or_default(),
+                )
+            })
             .collect()
     }
 

@@ -429,7 +429,12 @@ impl Shard {
         (self.get(begin) == Some(Entry::Live(block))).then_some((begin, block))
     }
 
-    pub(super) fn inherited_live(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
+    /// The blocks that are live, inherited ones as well.
+    pub(super) fn live_blocks(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
+        self.own.live().chain(self.inherited_live())
+    }
+
+    fn inherited_live(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
         self.bases()
             .flat_map(|base| base.layer.live())
             .filter(|(address, block)| self.get(*address) == Some(Entry::Live(*block)))
