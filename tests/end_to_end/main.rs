@@ -8,6 +8,7 @@ mod bad_input;
 mod cli;
 mod compatibility;
 mod counted;
+mod daemons;
 mod damage;
 mod determinism;
 mod drop_in;

@@ -23,6 +23,9 @@ const FIRST_FRAMES: usize = 64;
 pub(crate) struct Declared {
     pub(crate) pid: u64,
     pub(crate) parent: Option<u64>,
+    /// The tag of its stream, and that of the one that it was forked from. A daemon's parent is gone, and is another one then.
+    pub(crate) stream: u32,
+    pub(crate) forked_from: Option<u32>,
 }
 
 /// The first process that the trace declares.
@@ -105,7 +108,7 @@ fn declared_in(file: &File, at: u64, header: &Header) -> Option<Declared> {
             if record.op != Op::PROCESS {
                 return None;
             }
-            declaration(&records(&read(file, payload, length)?))
+            declaration(header.stream, &records(&read(file, payload, length)?))
         }
         FrameKind::PACKED => {
             let bytes = read(file, payload, length)?;
@@ -114,20 +117,20 @@ fn declared_in(file: &File, at: u64, header: &Header) -> Option<Declared> {
                 return None;
             }
             let most = MOST_PAYLOAD / Record::SIZE; // a byte can be a record
-            declaration(&records.take(most).collect::<Vec<_>>())
+            declaration(header.stream, &records.take(most).collect::<Vec<_>>())
         }
         FrameKind::LANES => {
             let padding = payload.next_multiple_of(LANES_PAGE as u64) - payload;
             let bytes = read(file, payload, length)?;
             let table = bytes.get(usize::try_from(padding).ok()?..)?;
-            declared_in_lanes(table)
+            declared_in_lanes(header.stream, table)
         }
         _ => None,
     }
 }
 
 /// Lanes name the pid; the parent may be in a slot, or in frames by now.
-fn declared_in_lanes(bytes: &[u8]) -> Option<Declared> {
+fn declared_in_lanes(stream: u32, bytes: &[u8]) -> Option<Declared> {
     let table = LanesTable::decode(bytes)?;
     let mut slots = Vec::new();
     for lane in 0..table.lanes {
@@ -146,9 +149,10 @@ fn declared_in_lanes(bytes: &[u8]) -> Option<Declared> {
             break; // lanes that overlap are damage
         }
     }
-    Some(declaration(&slots).unwrap_or(Declared {
+    Some(declaration(stream, &slots).unwrap_or(Declared {
         pid: u64::from(table.pid),
-        parent: None,
+        stream,
+        ..Declared::default()
     }))
 }
 
@@ -157,7 +161,7 @@ fn records(bytes: &[u8]) -> Vec<Record> {
 }
 
 /// The process that `records` declare, with what its text says of the parent.
-fn declaration(records: &[Record]) -> Option<Declared> {
+fn declaration(stream: u32, records: &[Record]) -> Option<Declared> {
     let process = records.iter().find(|record| record.op == Op::PROCESS)?;
     let text: Vec<u8> = (1..)
         .map_while(|step| {
@@ -172,12 +176,15 @@ fn declaration(records: &[Record]) -> Option<Declared> {
         })
         .take(usize::try_from(process.base).unwrap_or(usize::MAX))
         .collect();
-    let parent = entries(&text)
-        .find(|(key, _)| *key == b"ppid")
-        .and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok());
+    let value = |wanted: &[u8]| {
+        let (_, value) = entries(&text).find(|(key, _)| *key == wanted)?;
+        std::str::from_utf8(value).ok()
+    };
     Some(Declared {
         pid: process.ptr,
-        parent,
+        parent: value(b"ppid").and_then(|pid| pid.parse().ok()),
+        stream,
+        forked_from: value(b"parent").and_then(|tag| u32::from_str_radix(tag, 16).ok()),
     })
 }
 
@@ -243,9 +250,18 @@ mod tests {
         records.flat_map(|record| record.encode()).collect()
     }
 
+    fn declared(parent: Option<u64>, forked_from: Option<u32>) -> Option<Declared> {
+        Some(Declared {
+            pid: 42,
+            parent,
+            stream: 1,
+            forked_from,
+        })
+    }
+
     #[test]
     fn declarations_are_found_behind_other_frames_and_damage() {
-        let text = b"exe=/bin/a-name-that-fills-more-than-one-record\0ppid=41\0";
+        let text = b"exe=/bin/a-name-that-fills-more-than-one-record\0ppid=41\0parent=c0ffee11\0";
         let bytes = [
             frame(FrameKind::PADDING, &[0; 300]),
             b"foreign \x89HWT\r\n\xff\x1a bytes".to_vec(),
@@ -253,8 +269,7 @@ mod tests {
             frame(FrameKind::RECORDS, &declaration(43, b"")),
         ];
         let trace = Trace::of("declared", &bytes.concat());
-        let parent = Some(41);
-        assert_eq!(first(&trace.0), Some(Declared { pid: 42, parent }));
+        assert_eq!(first(&trace.0), declared(Some(41), Some(0xC0FF_EE11)));
         let file = File::open(&trace.0).unwrap();
         assert!(declares(&file, 43));
         assert!(!declares(&file, 41));
@@ -286,18 +301,15 @@ mod tests {
             frame(FrameKind::LANES, &[padding, table].concat())
         };
         let empty = Trace::of("lanes", &lanes(&[0; 160]));
-        let parent = None;
-        assert_eq!(first(&empty.0), Some(Declared { pid: 42, parent }));
+        assert_eq!(first(&empty.0), declared(None, None));
         let moved = [
             lanes(&[0; 160]),
             frame(FrameKind::RECORDS, &declaration(42, b"ppid=9\0")),
         ];
         let moved = Trace::of("moved", &moved.concat());
-        let parent = Some(9);
-        assert_eq!(first(&moved.0), Some(Declared { pid: 42, parent }));
+        assert_eq!(first(&moved.0), declared(Some(9), None));
         let filled = Trace::of("filled", &lanes(&declaration(42, b"ppid=7\0")));
-        let parent = Some(7);
-        assert_eq!(first(&filled.0), Some(Declared { pid: 42, parent }));
+        assert_eq!(first(&filled.0), declared(Some(7), None));
     }
 
     #[test]

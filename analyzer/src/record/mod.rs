@@ -8,12 +8,14 @@ mod library;
 mod observed;
 mod output;
 mod program;
+mod running;
 
 pub(crate) use archive::{archive, link_options};
 pub(crate) use doctor::diagnose;
 pub(crate) use library::{CARRIED, carried};
 pub(crate) use output::{Output, go_on_with, make_afresh};
 pub(crate) use program::Looked;
+pub(crate) use running::Writer;
 
 use crate::cli::{OnFull, Recording};
 use anyhow::{Context, Error, Result};
@@ -59,6 +61,8 @@ pub(crate) struct Ended {
     pub(crate) looked: Looked,
     /// Traces that it and its children left, its own first.
     pub(crate) traces: Vec<PathBuf>,
+    /// Processes that go on, and are recorded into one of these.
+    pub(crate) writers: Vec<Writer>,
 }
 
 impl Ended {
@@ -127,6 +131,7 @@ pub(crate) fn record(
     let status = ran.map_err(|error| not_executed(name, error))?;
     let elapsed = clock.elapsed();
     let traces = output.traces(pid, begun);
+    let writers = running::writers(&traces);
     for trace in &traces {
         // Without it the report knows less of the end; the trace is as good as before.
         let _ = observed::append(trace, pid, status.into_raw());
@@ -137,6 +142,7 @@ pub(crate) fn record(
         elapsed,
         looked,
         traces,
+        writers,
     })
 }
 

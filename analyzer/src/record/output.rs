@@ -296,12 +296,15 @@ fn traces_of_pattern(path: &Path, child: u32, started: SystemTime) -> io::Result
 
 /// Of the traces found, those of `child` and of what it started, its own first: others may record into the folder.
 fn descendants(mut found: Vec<(PathBuf, Declared)>, child: u64) -> Vec<PathBuf> {
-    let mut pids = BTreeSet::from([child]);
+    let (mut pids, mut streams) = (BTreeSet::from([child]), BTreeSet::new());
     let mut traces = Vec::new();
     loop {
-        let known = pids.clone();
         let (family, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, declared)| {
-            known.contains(&declared.pid) || declared.parent.is_some_and(|pid| known.contains(&pid))
+            pids.contains(&declared.pid)
+                || declared.parent.is_some_and(|pid| pids.contains(&pid))
+                || declared
+                    .forked_from
+                    .is_some_and(|tag| streams.contains(&tag))
         });
         if family.is_empty() {
             traces.sort();
@@ -309,6 +312,7 @@ fn descendants(mut found: Vec<(PathBuf, Declared)>, child: u64) -> Vec<PathBuf> 
         }
         for (path, declared) in family {
             pids.insert(declared.pid);
+            streams.insert(declared.stream);
             traces.push((declared.pid != child, path));
         }
         found = others;
@@ -394,15 +398,26 @@ mod tests {
 
     #[test]
     fn only_the_programs_own_traces_are_taken() {
-        let trace = |name: &str, pid, parent| (PathBuf::from(name), Declared { pid, parent });
+        let trace = |name: &str, pid: u32, parent| {
+            let declared = Declared {
+                pid: pid.into(),
+                parent,
+                stream: 100 + pid,
+                forked_from: None,
+            };
+            (PathBuf::from(name), declared)
+        };
+        let mut daemon = trace("daemon", 15, Some(1));
+        daemon.1.forked_from = Some(111);
         let found = vec![
+            daemon,
             trace("a-grandchild", 12, Some(11)),
             trace("child", 11, Some(10)),
             trace("program", 10, Some(1)),
             trace("stranger", 13, Some(1)),
             trace("unknown", 14, None),
         ];
-        let expected = ["program", "a-grandchild", "child"].map(PathBuf::from);
+        let expected = ["program", "a-grandchild", "child", "daemon"].map(PathBuf::from);
         assert_eq!(descendants(found, 10), expected);
     }
 }

@@ -4,6 +4,7 @@ use super::reading::{self, Terminal};
 use crate::cli::{Format, Record, Reporting, Run};
 use crate::record::{self, Ended, Looked, NotRun, Output};
 use anyhow::{Context, Result};
+use heapwire::report::format::counted;
 use heapwire::report::text::{Ended as Summary, TextOptions, render, render_summary};
 use heapwire::report::{Process, Report};
 use std::ffi::OsString;
@@ -41,9 +42,10 @@ pub(crate) fn record(
             heapwire::report::escape(&place.to_string_lossy())
         ),
         (_, Ok(report)) => {
-            gap(&report, &ended) + &summary(&report, command, &ended, &terminal.options())
+            let summary = summary(&report, command, &ended, &terminal.options());
+            gap(&report, &ended) + &running(&ended, Some(&output)) + &summary
         }
-        (_, Err(reason)) => format!("heapwire: {reason}\n"),
+        (_, Err(reason)) => running(&ended, Some(&output)) + &format!("heapwire: {reason}\n"),
     };
     let _ = say.write_all(text.as_bytes()); // nobody listens: the status still says how it went
     Ok(ended.exit_status())
@@ -59,6 +61,7 @@ pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Resu
         Some(file) => Output::File(file),
         None => Output::of(asked.output.as_deref())?,
     };
+    let kept = scratch.is_none().then_some(&output);
     let ended = record::record(command, looked, &output, &asked.recording, |_| {})?;
     let options = TextOptions {
         source: scratch.as_ref().map(|_| String::new()), // nobody is to look for that file
@@ -68,8 +71,8 @@ pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Resu
         Ok(report) if asked.reporting.format == Format::Json => {
             heapwire::report::json::render(&report)
         }
-        Ok(report) => render(&report, &options) + &gap(&report, &ended),
-        Err(reason) => format!("heapwire: {reason}\n"),
+        Ok(report) => render(&report, &options) + &gap(&report, &ended) + &running(&ended, kept),
+        Err(reason) => running(&ended, kept) + &format!("heapwire: {reason}\n"),
     };
     let _ = say.write_all(text.as_bytes()); // as above
     Ok(ended.exit_status())
@@ -91,7 +94,7 @@ fn before(command: &[OsString], say: &mut dyn Write) -> Result<Looked, NotRun> {
 /// The report on what was recorded, or the reason why there is none.
 fn analyzed(ended: &Ended, reporting: Option<&Reporting>) -> Result<Report, String> {
     if ended.traces.is_empty() {
-        return Err(reason(&ended.looked, false));
+        return Err(reason(ended, false));
     }
     let options = reading::options(reporting);
     let report =
@@ -99,7 +102,7 @@ fn analyzed(ended: &Ended, reporting: Option<&Reporting>) -> Result<Report, Stri
     if reading::no_records(&report.warnings).is_none() {
         Ok(report)
     } else {
-        Err(reason(&ended.looked, true))
+        Err(reason(ended, true))
     }
 }
 
@@ -115,8 +118,38 @@ fn gap(report: &Report, ended: &Ended) -> String {
         .to_owned()
 }
 
+/// A line on processes that go on when the program has ended: nobody knows yet what they will do.
+fn running(ended: &Ended, kept: Option<&Output>) -> String {
+    let Some((first, others)) = ended.writers.split_first() else {
+        return String::new();
+    };
+    let (goes, is, it) = match others {
+        [] => (format!("process {} goes", first.pid), "is", "it"),
+        others => {
+            let number = counted(others.len() as u64, "other");
+            let goes = format!("process {} and {number} go", first.pid);
+            (goes, "are", "they")
+        }
+    };
+    if let Some(output) = kept {
+        let into = output.shown(first.pid, &first.name);
+        let into = heapwire::report::escape(&into);
+        format!(
+            "heapwire: {goes} on and {is} still recorded, into {into}: this is what was recorded so far\n"
+        )
+    } else {
+        format!(
+            "heapwire: {goes} on, and of what {it} does from now on nothing is kept: `heapwire record` keeps a trace\n"
+        )
+    }
+}
+
 /// Why nothing was recorded, as far as that is known.
-fn reason(looked: &Looked, loaded: bool) -> String {
+fn reason(ended: &Ended, loaded: bool) -> String {
+    if !ended.writers.is_empty() {
+        return "nothing was recorded so far, so nothing is known of leaks".to_owned();
+    }
+    let looked = &ended.looked;
     let why = match (&looked.obstacle, looked.own, loaded) {
         (Some(obstacle), _, _) => format!("the program {obstacle}"),
         (None, Some(function), _) => format!(
@@ -138,25 +171,21 @@ fn summary(report: &Report, command: &[OsString], ended: &Ended, options: &TextO
         .traces
         .iter()
         .filter_map(|trace| fs::metadata(trace).ok());
-    let here = env::current_dir().unwrap_or_default();
     let summary = Summary {
         program: program.to_string_lossy().into_owned(),
         how: ended.how(),
         elapsed_ns: u64::try_from(ended.elapsed.as_nanos()).unwrap_or(u64::MAX),
         trace_bytes: sizes.map(|found| found.len()).sum(),
-        traces: ended
-            .traces
-            .iter()
-            .map(|trace| {
-                trace
-                    .strip_prefix(&here)
-                    .unwrap_or(trace)
-                    .to_string_lossy()
-                    .into_owned()
-            })
-            .collect(),
+        traces: ended.traces.iter().map(|trace| shown(trace)).collect(),
     };
     render_summary(report, &summary, options)
+}
+
+/// A trace as one would name it on a command line.
+fn shown(trace: &Path) -> String {
+    let here = env::current_dir().unwrap_or_default();
+    let trace = trace.strip_prefix(&here).unwrap_or(trace);
+    trace.to_string_lossy().into_owned()
 }
 
 /// A folder that only this user can look into, removed when it is no longer needed.
