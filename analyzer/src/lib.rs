@@ -69,6 +69,8 @@ pub struct Options {
     pub selection: Selection,
     /// What a report sums live blocks by, besides sites.
     pub by: Option<By>,
+    /// Pids of the processes that are shown; all where none is given.
+    pub pids: Vec<u64>,
 }
 
 /// Reports what the inputs hold, taken together.
@@ -120,8 +122,18 @@ fn replayed(
         shows_pauses: options.unsure_steps,
     };
     let images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
+    let pids: Vec<_> = images.images.iter().map(|image| image.pid).collect();
+    are_there(&options.pids, &pids)?;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
     Ok((images, sites))
+}
+
+/// Refuses a pid that no process has.
+fn are_there(asked: &[u64], pids: &[Option<u64>]) -> Result<(), TraceError> {
+    match asked.iter().find(|pid| !pids.contains(&Some(**pid))) {
+        Some(pid) => Err(TraceError::NoProcess { pid: *pid }),
+        None => Ok(()),
+    }
 }
 
 /// Which blocks timelines are asked to show, if not all: sites are known by their names once the trace was read.
@@ -180,14 +192,7 @@ pub fn history(
     options: &Options,
 ) -> Result<History, TraceError> {
     let (inputs, options) = bundle::open(inputs, options);
-    let work = || {
-        findings::history(
-            &mut Trace::open(&inputs)?,
-            address,
-            selection,
-            &options.symbols,
-        )
-    };
+    let work = || findings::history(&mut Trace::open(&inputs)?, address, selection, &options);
     with_threads(options.threads, work)
 }
 

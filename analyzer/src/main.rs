@@ -115,7 +115,7 @@ fn failed(cli: &Cli, stopped: Stopped) -> u8 {
         Stopped::Trace(error) => {
             let line = verbs::reading::chain(&error);
             match (&cli.command, &cli.likely_verb) {
-                (Command::Report(report), Some(verb)) if is_missing(&report.traces) => {
+                (Command::Report(report), Some(verb)) if is_missing(&report.inputs.traces) => {
                     tell(&format!("{line}; did you mean `heapwire {verb}`?"));
                 }
                 _ => tell(&line),

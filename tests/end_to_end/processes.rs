@@ -1,6 +1,6 @@
 //! Several process images in one trace, and modules that come and go.
 
-use heapwire_tests::run::{json as read, list, live_blocks, on, prose, report};
+use heapwire_tests::run::{json as read, list, live_blocks, number, on, prose, report};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{BASE, CLOCK, PC, Record, Writer};
 use serde_json::{Value, json};
@@ -102,6 +102,91 @@ fn what_has_ended_before_a_moment_holds_no_block_then() {
     assert!(early.stderr.contains("up to that moment"), "{early:?}");
     let text = prose(&on(&["blocks", "--at", "3s"], &path).stdout);
     assert!(text.contains("2 processes had ended by then"), "{text}");
+}
+
+/// A parent that holds 164 bytes, and a child with a double free that holds more.
+fn parent_and_child() -> Vec<u8> {
+    let (mut parent, point) = parent();
+    let mut child = child(point);
+    parent.malloc(0x7000, 3).end();
+    child.malloc(0x3000, 820).malloc(0x4000, 7);
+    child.free(0x4000).free(0x4000).end();
+    [parent.bytes(), child.bytes()].concat()
+}
+
+#[test]
+fn a_report_begins_with_a_row_for_each_process() {
+    let scratch = Scratch::new("table");
+    let path = scratch.write("t.hwt", parent_and_child());
+    let text = on(&["report"], &path).stdout;
+    let table = text.split_once("PROCESSES  2").unwrap().1;
+    let rows: Vec<String> = table.lines().skip(1).take(3).map(prose).collect();
+    assert_eq!(
+        rows,
+        [
+            "pid parent errors live at end blocks end program",
+            "4712 4711 1 820 B 1 ended normally p",
+            "4711 1 0 164 B 3 ended normally p",
+        ],
+        "{text}"
+    );
+    assert!(table.find("4712").unwrap() < table.find("PROCESS  p").unwrap());
+    let cut = prose(&on(&["report", "--top", "1"], &path).stdout);
+    assert!(
+        cut.contains("… 1 more (--top 2; --pid PID shows one alone)"),
+        "{cut}"
+    );
+    let fitting = prose(&on(&["report", "--size", "..100"], &path).stdout);
+    assert!(fitting.contains("4711 1 0 164 B 3"), "{fitting}");
+    assert!(fitting.contains("4712 4711 1 0 B 0"), "{fitting}");
+}
+
+#[test]
+fn of_several_processes_those_can_be_asked_for() {
+    let scratch = Scratch::new("pid");
+    let path = scratch.write("t.hwt", parent_and_child());
+    let pids = |words: &[&str]| {
+        let found = read(&on(&[words, &["--format", "json"]].concat(), &path));
+        let processes = list(&found["processes"]).iter();
+        processes.map(|of| number(&of["pid"])).collect::<Vec<_>>()
+    };
+    for verb in [&["report"][..], &["blocks", "--live"]] {
+        let with = |asked: &[&str]| pids(&[verb, asked].concat());
+        assert_eq!(with(&[]), [4711, 4712]);
+        assert_eq!(with(&["--pid", "4712"]), [4712]);
+        assert_eq!(with(&["--pid", "4712", "--pid", "4711"]), [4711, 4712]);
+    }
+    let alone = read(&on(&["report", "--pid", "4711", "--format", "json"], &path));
+    assert_eq!(alone["totals"]["live_bytes"], 164);
+    assert_eq!(alone["pids"], json!([4711]));
+    let warnings = list(&alone["warnings"]).iter();
+    let kinds: Vec<_> = warnings.map(|it| it["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["module-missing-symbols"], "no other is missed");
+    let text = on(&["report", "--pid", "4711"], &path).stdout;
+    assert!(
+        text.contains("ONLY PROCESS 4711") && text.contains("164 B"),
+        "{text}"
+    );
+    assert!(!text.contains("4712") && !text.contains("ERROR"), "{text}");
+    let rows = on(&["timeline", "--csv", "--pid", "4712"], &path).stdout;
+    assert!(
+        rows.lines().skip(1).all(|row| row.starts_with("4712,")),
+        "{rows}"
+    );
+    let history = ["blocks", "--ptr", "0x3000", "--format", "json", "--pid"];
+    let events = |pid| list(&read(&on(&[&history[..], &[pid]].concat(), &path))["events"]).len();
+    assert_eq!((events("4711"), events("4712")), (0, 1));
+    for words in [
+        &["report"][..],
+        &["check"],
+        &["blocks", "--live"],
+        &["blocks", "--ptr", "1"],
+        &["timeline"],
+    ] {
+        let run = on(&[words, &["--pid", "9"]].concat(), &path);
+        assert_eq!((run.status, run.stdout.as_str()), (3, ""), "{words:?}");
+        assert_eq!(run.stderr, "heapwire: no process 9 is in the trace\n");
+    }
 }
 
 #[test]

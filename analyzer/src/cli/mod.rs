@@ -179,14 +179,17 @@ mod tests {
             let Command::Report(report) = parsed(line).unwrap().command else {
                 panic!("{line}");
             };
-            assert_eq!(report.traces, [PathBuf::from("a.hwt")]);
+            assert_eq!(report.inputs.traces, [PathBuf::from("a.hwt")]);
         }
         let cli = parsed("heapwire --color never - b.hwt --top 3 --format json").unwrap();
         assert_eq!(cli.color, Color::Never);
         let Command::Report(report) = cli.command else {
             panic!("no report");
         };
-        assert_eq!(report.traces, [PathBuf::from("-"), PathBuf::from("b.hwt")]);
+        assert_eq!(
+            report.inputs.traces,
+            [PathBuf::from("-"), PathBuf::from("b.hwt")]
+        );
         assert_eq!(report.reporting.top.get(), 3);
         assert_eq!(report.reporting.format, Format::Json);
     }

@@ -6,11 +6,21 @@ use clap::{ArgGroup, Args, ValueEnum};
 use heapwire::Selection;
 use std::path::PathBuf;
 
+/// Traces, and which processes of them.
 #[derive(Args, Debug)]
-pub(crate) struct Report {
+pub(crate) struct Inputs {
     /// Trace files; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
+    /// Of this process only; can be given more than once
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Vec<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
     #[command(flatten)]
     pub(crate) filters: Filters,
     /// Look at the trace up to this time: with --from and --to, what that cycle left behind
@@ -129,9 +139,8 @@ pub(crate) struct Check {
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("which").required(true).args(["live", "at", "until", "ptr"])))]
 pub(crate) struct Blocks {
-    /// Trace files; - is standard input
-    #[arg(value_name = "TRACE", required = true)]
-    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
     /// Blocks that were never released
     #[arg(long)]
     pub(crate) live: bool,
@@ -174,9 +183,8 @@ fn at(text: &str) -> Result<At, String> {
 
 #[derive(Args, Debug)]
 pub(crate) struct Timeline {
-    /// Trace files; - is standard input
-    #[arg(value_name = "TRACE", required = true)]
-    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
     /// Length of a step, such as 100ms [default: one that makes a few hundred]
     #[arg(long, value_name = "TIME", value_parser = step)]
     pub(crate) step: Option<u64>,

@@ -18,10 +18,11 @@ pub(crate) fn live(
     selection: &Selection,
     options: &Options,
 ) -> LiveBlocks {
-    let blocks = images.images.iter().flat_map(|image| &image.outcome.blocks);
+    let asked = images.shown(&options.pids);
+    let blocks = asked.iter().flat_map(|image| &image.outcome.blocks);
     let named = blocks.map(|live| live.block.handed_out.site).collect();
     let names = Names::of(&named, sites, &options.symbols);
-    let processes = images.images.iter().map(|image| {
+    let processes = asked.iter().map(|image| {
         let clock = Clock::of(image, images);
         let ended = selection.of_running && has_ended(image, clock, options);
         let blocks = image.outcome.blocks.iter().filter(|_| !ended);
@@ -37,9 +38,9 @@ pub(crate) fn live(
     let blocks = processes.iter().flat_map(|process| &process.blocks);
     let unsure = blocks.filter(|block| selection.is_unsure_of(block)).count();
     let mut warnings = warnings::of_part(trace, images, selection, options, unsure as u64);
-    let counts = images.images.iter().map(|image| &image.outcome.counts);
+    let counts = asked.iter().map(|image| &image.outcome.counts);
     if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
-        warnings.insert(0, warnings::no_records(trace, &images.images));
+        warnings.insert(0, warnings::no_records(trace, &asked));
     }
     warnings.extend(names.warnings());
     let (at, until_ns) = match options.until {

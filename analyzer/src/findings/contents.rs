@@ -202,7 +202,7 @@ pub(crate) fn wholeness(path: &Path) -> Result<Wholeness, TraceError> {
     if calls.all(|calls| calls == 0) {
         remarks.push(told(warnings::no_records(
             &looked.trace,
-            &looked.images.images,
+            &looked.images.shown(&[]),
         )));
     }
     let warned = warnings::of(&looked.trace, &looked.images).into_iter();

@@ -10,7 +10,7 @@ use crate::replay::{self, Beginning, Events, Moment, Replay};
 use crate::report::{Block, History, HistoryEvent};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::{Trace, TraceError};
-use crate::{Selection, images, mtrace, order, symbols};
+use crate::{Options, Selection, images, mtrace, order};
 use heapwire_format::Op;
 
 /// Events that are read of a log at once.
@@ -76,11 +76,12 @@ pub(crate) fn of(
     trace: &mut Trace,
     address: u64,
     selection: &Selection,
-    options: &symbols::Options,
+    options: &Options,
 ) -> Result<History, TraceError> {
     trace.index_all()?;
     let begin = images::begin_clock(trace)?;
     let pids = images::pids(trace)?;
+    crate::are_there(&options.pids, &pids)?;
     let mut sites = SiteTable::default();
     let mut found = Vec::new();
     for stream in 0..trace.streams.len() {
@@ -96,9 +97,9 @@ pub(crate) fn of(
             logs.push(of_log(reader, address, &mut sites, &mut found));
         }
     }
-    mtrace::place_modules(&logs, &mut sites, options);
+    mtrace::place_modules(&logs, &mut sites, &options.symbols);
     let shown = found.iter().map(|found| found.site).collect();
-    let names = Names::of(&shown, &sites, options);
+    let names = Names::of(&shown, &sites, &options.symbols);
     let events = found.iter().map(|found| {
         let record = &found.event.record;
         let clock = match found.stream {
@@ -126,7 +127,12 @@ pub(crate) fn of(
     Ok(History {
         address: hex_address(address),
         filter: selection.words(),
-        events: events.filter(|event| takes(selection, event)).collect(),
+        events: events
+            .filter(|event| takes(selection, event))
+            .filter(|event| {
+                options.pids.is_empty() || event.pid.is_some_and(|pid| options.pids.contains(&pid))
+            })
+            .collect(),
     })
 }
 

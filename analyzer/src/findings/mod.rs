@@ -27,7 +27,7 @@ pub(crate) use history::of as history;
 pub(crate) use modules::list as modules;
 
 use crate::Options;
-use crate::images::Images;
+use crate::images::{Image, Images};
 use crate::naming::Names;
 use crate::report::{self, Report};
 use crate::sites::{SiteId, SiteTable};
@@ -44,13 +44,14 @@ pub(crate) fn report(
     sites: &SiteTable,
     options: &Options,
 ) -> Report {
-    let mut shown = shown_sites(images);
+    let asked = images.shown(&options.pids);
+    let mut shown = shown_sites(&asked);
     if options.all_sites {
-        let rows = images.images.iter().flat_map(|image| &image.outcome.sites);
+        let rows = asked.iter().flat_map(|image| &image.outcome.sites);
         shown.extend(rows.map(|row| row.site));
     }
     let names = Names::of(&shown, sites, &options.symbols);
-    let processes = images.images.iter().map(|image| {
+    let processes = asked.iter().map(|image| {
         let teller = Teller {
             names: &names,
             sites,
@@ -80,18 +81,19 @@ pub(crate) fn report(
         },
         filter: options.selection.words(),
         by: options.by.map(By::word),
+        pids: options.pids.clone(),
         warnings: Vec::new(),
     };
     if report.recorded_calls() == 0 {
-        warnings.insert(0, warnings::no_records(trace, &images.images));
+        warnings.insert(0, warnings::no_records(trace, &asked));
     }
     report.warnings = warnings;
     report
 }
 
-fn shown_sites(images: &Images) -> BTreeSet<SiteId> {
+fn shown_sites(images: &[&Image]) -> BTreeSet<SiteId> {
     let mut shown = BTreeSet::new();
-    for image in &images.images {
+    for image in images {
         shown.extend(sites_of(&image.outcome));
     }
     shown

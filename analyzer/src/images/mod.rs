@@ -143,6 +143,15 @@ impl Images {
         )
     }
 
+    /// Those that are asked for; all where no pid is.
+    pub(crate) fn shown(&self, pids: &[u64]) -> Vec<&Image> {
+        let is_asked = |pid| pids.contains(&pid);
+        let images = self.images.iter();
+        images
+            .filter(|image| pids.is_empty() || image.pid.is_some_and(is_asked))
+            .collect()
+    }
+
     /// The path of the program, where the image is from a log.
     pub(crate) fn program(&self, image: &Image) -> Option<&Path> {
         let index = image.session?.log;

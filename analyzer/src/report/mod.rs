@@ -44,6 +44,9 @@ pub struct Report {
     /// What leaks and errors must be like to be listed; sums are of all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filter: Vec<String>,
+    /// Pids of the processes that are listed, where not all are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u64>,
     /// What groups are made by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<&'static str>,

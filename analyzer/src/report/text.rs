@@ -12,6 +12,7 @@ mod header;
 mod history;
 mod modules;
 mod page;
+mod processes;
 mod shares;
 mod sites;
 mod stack;
@@ -76,6 +77,9 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
         }
         processes => {
             header::of_many(&mut page, report);
+            if !processes.is_empty() {
+                processes::processes(&mut page, processes);
+            }
             let (found, quiet): (Vec<_>, Vec<_>) = processes
                 .iter()
                 .partition(|of| has_findings(of) || options.usage);

@@ -73,12 +73,7 @@ fn a_cycle_leaves_what_was_not_released_in_time() {
 fn an_address_has_a_history() {
     let mut trace = Trace::of_bytes([made().bytes()]).unwrap();
     let history = |trace: &mut Trace, address| {
-        findings::history(
-            trace,
-            address,
-            &Selection::default(),
-            &Options::default().symbols,
-        )
+        findings::history(trace, address, &Selection::default(), &Options::default())
     };
     let found = history(&mut trace, 0x2004).unwrap();
     let events: Vec<_> = found

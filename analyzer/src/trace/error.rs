@@ -41,6 +41,11 @@ pub enum TraceError {
         /// What seems to have happened on the way, if its mark is there.
         translation: Option<Translation>,
     },
+    /// No process that is asked for is in the inputs.
+    NoProcess {
+        /// The pid that was asked for.
+        pid: u64,
+    },
     /// All frames are of a newer major version of the format.
     Version {
         /// The input as given.
@@ -102,6 +107,7 @@ impl fmt::Display for TraceError {
                 )?;
                 translation.map_or(Ok(()), |translation| write!(f, ": {translation}"))
             }
+            Self::NoProcess { pid } => write!(f, "no process {pid} is in the trace"),
             Self::Version { path, found } => write!(
                 f,
                 "{} is of format version {found}; this heapwire reads version {}",

@@ -20,6 +20,7 @@ pub(crate) fn blocks(
             (None, Some(At::Peak)) => Some(Until::Peak),
             (None, Some(At::End) | None) => None,
         },
+        pids: asked.inputs.pid.clone(),
         ..reading::options(Some(&asked.reporting))
     };
     let text_options = terminal.options_for(&asked.reporting);
@@ -30,7 +31,7 @@ pub(crate) fn blocks(
         ..asked.filters.selection()
     };
     if let Some(address) = asked.ptr {
-        let history = heapwire::history(&asked.traces, address, &selection, &options)?;
+        let history = heapwire::history(&asked.inputs.traces, address, &selection, &options)?;
         let text = match asked.reporting.format {
             Format::Json => json::render(&history),
             Format::Text => render_history(&history, &text_options),
@@ -39,7 +40,7 @@ pub(crate) fn blocks(
         out.flush()?;
         return Ok(0);
     }
-    let live = heapwire::live_blocks(&asked.traces, &selection, &options)?;
+    let live = heapwire::live_blocks(&asked.inputs.traces, &selection, &options)?;
     let text = match asked.reporting.format {
         Format::Json => json::render(&live),
         Format::Text => render_blocks(&live, &text_options),
@@ -60,10 +61,11 @@ pub(crate) fn timeline(
         step: asked.step,
         charted: (like != Selection::default()).then_some(like),
         unsure_steps: true,
+        pids: asked.inputs.pid.clone(),
         symbols: reading::places(&asked.places),
         ..Options::default()
     };
-    let report = heapwire::analyze(&asked.traces, &options)?;
+    let report = heapwire::analyze(&asked.inputs.traces, &options)?;
     if !asked.csv {
         writeln!(out, "    time s  live bytes  live blocks  pid")?;
     } else {

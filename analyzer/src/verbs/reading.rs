@@ -227,9 +227,10 @@ fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Repo
             cli::By::Thread => Some(By::Thread),
             cli::By::Size => Some(By::Size),
         },
+        pids: asked.inputs.pid.clone(),
         ..options(Some(&asked.reporting))
     };
-    let mut report = heapwire::analyze(&asked.traces, &options)?;
+    let mut report = heapwire::analyze(&asked.inputs.traces, &options)?;
     for process in &mut report.processes {
         sort(&mut process.leaks, asked.sort);
     }

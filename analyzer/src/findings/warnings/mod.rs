@@ -455,9 +455,10 @@ fn children_unseen(images: &[Image], is_known: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// Why there is nothing to report, as far as the trace says.
-pub(crate) fn no_records(trace: &Trace, images: &[Image]) -> Warning {
+pub(crate) fn no_records(trace: &Trace, images: &[&Image]) -> Warning {
     let names: Vec<_> = images
         .iter()
+        .copied()
         .filter(|it| it.declaration.is_some())
         .collect();
     let missing = saturating_sum(images.iter().map(|it| it.outcome.missing));

@@ -52,6 +52,13 @@ fn part(page: &mut Page<'_>, report: &Report) {
         let until = format::exact_moment(until, report.trace.duration_ns);
         page.paragraph(&format!("UP TO {until}: what came later is not looked at"));
     }
+    if !report.pids.is_empty() {
+        let pids: Vec<String> = report.pids.iter().map(u64::to_string).collect();
+        let pids = pids.join(", ");
+        page.paragraph(&format!(
+            "ONLY PROCESS {pids}: what is said of the trace and in warnings is of all"
+        ));
+    }
     if !report.filter.is_empty() {
         let filter = report.filter.join(", ");
         page.paragraph(&format!("FILTERED: only what fits is listed: {filter}"));
@@ -112,7 +119,7 @@ fn sums(page: &mut Page<'_>, totals: &Totals) {
 }
 
 /// Bytes of the live blocks that are listed.
-fn listed(process: &Process) -> u64 {
+pub(super) fn listed(process: &Process) -> u64 {
     let bytes = process.leaks.iter().map(|leak| leak.bytes);
     bytes.fold(0, u64::saturating_add)
 }

@@ -181,6 +181,7 @@ fn report(processes: Vec<Process>) -> Report {
         processes,
         until_ns: None,
         filter: Vec::new(),
+        pids: Vec::new(),
         by: None,
         warnings: Vec::new(),
     }

@@ -1,0 +1,84 @@
+//! The table of the processes of a report, a row each: where to look first.
+
+use super::header::{end, listed};
+use super::page::{Ink, Page, command};
+use crate::report::Process;
+use crate::report::columns::{columns, cut_end, left, right};
+use crate::report::format::{bytes, count};
+use std::cmp::Reverse;
+
+/// Cells of a row before the program: pid, parent, errors, bytes and blocks at the end, how it ended.
+type Cells = [String; 6];
+
+const TITLES: [&str; 6] = ["pid", "parent", "errors", "live at end", "blocks", "end"];
+/// The last cell is text, all others are numbers.
+const END: usize = TITLES.len() - 1;
+/// Columns that the program has at least.
+const LEAST: usize = 12;
+
+/// Those with wrong releases first, then those that hold most bytes at their end; what an `exec` replaced holds nothing any more.
+pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
+    let mut processes: Vec<&Process> = processes.iter().collect();
+    processes.sort_by_key(|of| (Reverse(of.errors.len()), Reverse(held(of))));
+    page.blank();
+    let number = count(processes.len() as u64);
+    page.heading(
+        Ink::Strong,
+        "PROCESSES",
+        &format!("{number}, most errors first, then most bytes live at the end"),
+    );
+    let (shown, rest) = page.cut(&processes);
+    let rows: Vec<Cells> = shown.iter().map(|process| cells(process)).collect();
+    let hidden: &[usize] = if page.is_wide() { &[] } else { &[1, 4] };
+    let widths: [usize; 6] = std::array::from_fn(|at| {
+        let cells = rows.iter().map(|row| columns(&row[at]));
+        cells.chain([columns(TITLES[at])]).max().unwrap_or(0)
+    });
+    let head = line(&TITLES.map(str::to_owned), &widths, hidden);
+    let room = page.width().saturating_sub(columns(&head) + 2).max(LEAST);
+    let head = page.inked(Ink::Faint, &format!("{head}  program"));
+    page.line(&head);
+    for (row, process) in rows.iter().zip(shown) {
+        let program = command(process);
+        let program = cut_end(&program, room);
+        let line = format!("{}  {program}", line(row, &widths, hidden));
+        page.line(&cut_end(&line, page.width()));
+    }
+    if !rest.is_empty() {
+        page.remark(&format!(
+            "… {} more (--top {}; --pid PID shows one alone)",
+            count(rest.len() as u64),
+            processes.len()
+        ));
+    }
+}
+
+fn held(process: &Process) -> u64 {
+    match process.end {
+        "exec" => 0,
+        _ => listed(process),
+    }
+}
+
+fn cells(process: &Process) -> Cells {
+    let pid = |pid: Option<u64>| pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    let blocks = process.leaks.iter().map(|leak| leak.blocks);
+    [
+        pid(process.pid),
+        pid(process.parent_pid),
+        count(process.errors.len() as u64),
+        bytes(listed(process)),
+        count(blocks.fold(0, u64::saturating_add)),
+        end(process),
+    ]
+}
+
+fn line(row: &Cells, widths: &[usize; 6], hidden: &[usize]) -> String {
+    let cells = row.iter().zip(widths).enumerate();
+    let shown = cells.filter(|(at, _)| !hidden.contains(at));
+    let filled = shown.map(|(at, (cell, width))| match at {
+        END => left(cell, *width),
+        _ => right(cell, *width),
+    });
+    format!("  {}", filled.collect::<Vec<_>>().join("  "))
+}
