@@ -3,7 +3,7 @@
 use heapwire_tests::build::{Sample, heapwire};
 use heapwire_tests::run::{Run, command, json, on, prose, record, run};
 use heapwire_tests::scratch::Scratch;
-use heapwire_tests::trace::{Record, Writer};
+use heapwire_tests::trace::Writer;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -48,70 +48,6 @@ fn help_is_no_error_and_wrong_usage_is() {
         run(["--version"]).stdout,
         format!("heapwire {}\n", env!("CARGO_PKG_VERSION"))
     );
-}
-
-#[test]
-fn check_has_a_status_for_each_outcome() {
-    let scratch = Scratch::new("check");
-    assert_eq!(on(&["check"], &clean(&scratch)).status, 0);
-    assert_eq!(on(&["check"], &leaky(&scratch)).status, 1);
-    assert_eq!(run(["check", "--no-such-option"]).status, 2);
-    assert_eq!(run(["check", "/nonexistent/trace.hwt"]).status, 3);
-    let cut = scratch.write(
-        "cut.hwt",
-        Writer::new().malloc(0x1000, 48).free(0x1000).bytes(),
-    );
-    assert_eq!(on(&["check"], &cut).status, 0);
-    assert_eq!(on(&["check", "--strict"], &cut).status, 4);
-}
-
-#[test]
-fn leaks_of_the_system_fail_a_check_only_if_asked() {
-    let scratch = Scratch::new("system");
-    let system = |writer: &mut Writer| {
-        writer.module(0x70_0000, 0x1000, "/usr/lib/libc.so.6");
-        for address in [0x8000, 0x9000] {
-            writer.record(Record {
-                op: 1,
-                ptr: address,
-                size: 1024,
-                pc: 0x70_0100,
-                base: 0x70_0000,
-                ..Record::default()
-            });
-        }
-    };
-    let mut writer = Writer::new();
-    system(&mut writer);
-    let clean = scratch.write("clean.hwt", writer.end().bytes());
-    let passed = on(&["check"], &clean);
-    assert_eq!(passed.status, 0, "{passed:?}");
-    assert!(passed.stdout.contains("libc.so.6"), "{passed:?}");
-    assert_eq!(
-        passed.stderr,
-        "heapwire: 2 leaked blocks in libraries of the system left aside (--system counts them)\n"
-    );
-    let asked = on(&["check", "--system"], &clean);
-    assert_eq!((asked.status, asked.stderr.as_str()), (1, ""));
-
-    let mut writer = Writer::new();
-    system(writer.malloc(0x1000, 8));
-    let leaky = scratch.write("leaky.hwt", writer.end().bytes());
-    assert_eq!(on(&["check"], &leaky).status, 1);
-}
-
-#[test]
-fn an_uncertain_error_does_not_fail_a_check() {
-    let scratch = Scratch::new("uncertain");
-    let mut writer = Writer::new();
-    writer
-        .malloc(0x1000, 8)
-        .free(0x1000)
-        .lose(1)
-        .free(0x1000)
-        .end();
-    let trace = scratch.write("t.hwt", writer.bytes());
-    assert_eq!(on(&["check"], &trace).status, 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod accounts;
 mod armour;
 mod artifact;
 mod bad_input;
+mod check;
 mod cli;
 mod compatibility;
 mod counted;

@@ -1,6 +1,7 @@
 //! The verbs, each from what was asked to what is shown.
 
 pub(crate) mod blocks;
+pub(crate) mod check;
 pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod modules;

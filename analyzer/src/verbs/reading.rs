@@ -1,10 +1,8 @@
 //! The verbs that read traces, and how their results reach a person.
 
-use crate::cli::{self, Check, Cli, Color, Dump, Format, Places, Report as Asked, Reporting, Sort};
-use heapwire::report::format::counted;
-use heapwire::report::system::is_system;
+use crate::cli::{self, Cli, Color, Dump, Format, Places, Report as Asked, Reporting, Sort};
 use heapwire::report::text::{TextOptions, render};
-use heapwire::report::{Leak, Process, Report, Warning, escape, json};
+use heapwire::report::{Leak, Report, Warning, escape, json};
 use heapwire::{
     BundleError, By, DumpError, Options, RepairError, SplitError, TraceError, Until, symbols,
 };
@@ -17,10 +15,6 @@ use terminal_size::terminal_size_of;
 
 /// Columns where nothing else is known.
 const WIDTH: usize = 100;
-/// Exit status of `check` where something was found.
-const FOUND: u8 = 1;
-/// Exit status of `check --strict` where nothing was found in a trace that is not complete.
-const INCOMPLETE: u8 = 4;
 /// Exit status of a reading verb that has nothing to tell.
 pub(crate) const NOTHING: u8 = 3;
 
@@ -146,75 +140,12 @@ pub(crate) fn report(
     answered(&report.warnings, say)
 }
 
-/// `heapwire check`: gives the exit status, which says what was found.
-pub(crate) fn check(
-    asked: &Check,
+/// Analyzes and shows the result.
+pub(super) fn shown(
+    asked: &Asked,
     terminal: &Terminal,
     out: &mut dyn Write,
-    say: &mut dyn Write,
-) -> Result<u8, Stopped> {
-    let report = shown(&asked.report, terminal, out)?;
-    let status = answered(&report.warnings, say)?;
-    let mut found = report.processes.iter().any(has_certain_error);
-    let mut aside = 0u64;
-    let is_cycle = report.until_ns.is_some();
-    for leak in report.processes.iter().flat_map(|it| leaks(it, is_cycle)) {
-        if asked.system || !is_system(leak) {
-            found = true;
-        } else {
-            aside = aside.saturating_add(leak.blocks);
-        }
-    }
-    if aside > 0 {
-        let blocks = counted(aside, "leaked block");
-        writeln!(
-            say,
-            "heapwire: {blocks} in libraries of the system left aside (--system counts them)"
-        )?;
-    }
-    let cut: u64 = report
-        .processes
-        .iter()
-        .filter(|process| leaks(process, is_cycle).is_empty())
-        .map(|process| process.totals.live_blocks)
-        .fold(0, u64::saturating_add);
-    if cut > 0 {
-        let blocks = counted(cut, "block");
-        writeln!(
-            say,
-            "heapwire: {blocks} that were live in processes which did not end by themselves are no leaks"
-        )?;
-    }
-    Ok(if status != 0 {
-        status
-    } else if found {
-        FOUND
-    } else if asked.strict && !report.trace.complete {
-        INCOMPLETE
-    } else {
-        0
-    })
-}
-
-/// What is live when a program did not end by its own will is no leak. A log of glibc's mtrace rarely says how it ended;
-/// then it counts, as it does to mtrace(1).
-///
-/// What a cycle left behind is what was asked for, whatever came later.
-fn leaks(process: &Process, is_cycle: bool) -> &[Leak] {
-    if is_cycle || matches!(process.end, "normal" | "unknown") {
-        &process.leaks
-    } else {
-        &[]
-    }
-}
-
-/// What lost records may explain is no error.
-fn has_certain_error(process: &Process) -> bool {
-    process.errors.iter().any(|error| error.certain)
-}
-
-/// Analyzes and shows the result.
-fn shown(asked: &Asked, terminal: &Terminal, out: &mut dyn Write) -> Result<Report, Stopped> {
+) -> Result<Report, Stopped> {
     let options = Options {
         until: asked.until.map(Until::Time),
         selection: asked.filters.selection(),
