@@ -1,10 +1,13 @@
 //! Writes a whole trace of all that can be saved of a damaged one.
 //!
 //! Frames that can be believed are copied as they are, those of lanes anew with the records that can be believed. What
-//! is known of the others, the numbers that they had, is said in a last frame of each stream.
+//! is known of the others, the numbers that they had, is said in a last frame of each stream. Of records with the same number
+//! only those are written that are equal to the one which a reader takes.
 
+use crate::order::{self, differ};
+use crate::trace::source::Slot;
 use crate::trace::{
-    Content, Found, Input, Judged, Source, Survey, TraceError, believed, holds_records,
+    Content, Found, Input, Judged, Source, Survey, Trace, TraceError, believed, holds_records,
 };
 use heapwire_format::{
     Crc32, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, OBSERVER, Op, Record, SumKind,
@@ -80,8 +83,14 @@ pub struct Repaired {
     pub left_out: u64,
 }
 
+/// The record that is taken of each number that differing records have, by stream tag.
+type Contested = BTreeMap<u32, BTreeMap<u64, Slot>>;
+
 /// A damaged trace that was opened.
-pub struct Repair(Survey);
+pub struct Repair {
+    survey: Survey,
+    contested: Contested,
+}
 
 impl Repair {
     /// Opens the trace at `path`.
@@ -90,12 +99,26 @@ impl Repair {
     ///
     /// There is nothing to save in it.
     pub fn open(path: &Path) -> Result<Self, RepairError> {
-        match Survey::of(Input::open(path)?)? {
-            Some(survey) => Ok(Self(survey)),
-            None => Err(RepairError::Log {
-                path: path.to_owned(),
-            }),
+        let (input, again) = Input::open_twice(path)?;
+        Self::of(input, again)
+    }
+
+    /// Looks at an input that is given twice.
+    pub(crate) fn of(input: Input, again: Input) -> Result<Self, RepairError> {
+        let path = input.path().to_owned();
+        let Some(survey) = Survey::of(input)? else {
+            return Err(RepairError::Log { path });
+        };
+        let mut trace = Trace::of(vec![again])?;
+        trace.index_all()?;
+        let mut contested = Contested::new();
+        for stream in 0..trace.streams.len() {
+            let taken = order::contested(&mut trace, stream)?;
+            if !taken.is_empty() {
+                contested.insert(trace.streams[stream].tag, taken);
+            }
         }
+        Ok(Self { survey, contested })
     }
 
     /// Writes all that can be saved to `out`.
@@ -107,12 +130,16 @@ impl Repair {
         let mut writer = Writer {
             out,
             repaired: Repaired::default(),
+            contested: self.contested,
             streams: BTreeMap::new(),
             torn: 0,
+            copies: 0,
         };
-        let census = self.0.walk(|found, judged| writer.add(found, judged))?;
+        let census = self
+            .survey
+            .walk(|found, judged| writer.add(found, judged))?;
         let nameless = census.condition.damaged_frames.saturating_sub(writer.torn);
-        if nameless > 0 {
+        if nameless > 0 || writer.copies > 0 {
             writer.nameless(nameless, census.condition.damaged_bytes)?;
         }
         writer.finish()
@@ -135,7 +162,10 @@ struct Known {
 struct Writer<'w> {
     out: &'w mut dyn Write,
     repaired: Repaired,
+    contested: Contested,
     streams: BTreeMap<u32, Known>,
+    /// Records left out that differ from the one that is taken of their number.
+    copies: u64,
     /// Frames that end too early, but have a header to be believed.
     torn: u64,
 }
@@ -151,14 +181,18 @@ impl Writer<'_> {
                     self.copy(found)?;
                 }
             }
-            (Content::Records(source, 0), _) if source.impossible == 0 => {
-                self.repaired.records += u64::from(source.records);
-                self.copy(found)?;
-            }
-            (Content::Records(source, _), _) if source.impossible == 0 => {
-                let records = source.slots().concat();
-                self.repaired.records += u64::from(source.records);
-                self.frame(judged.header, &records)?;
+            (Content::Records(source, beyond), _) if source.impossible == 0 => {
+                let kept = self.taken(&judged.header, source);
+                self.repaired.records += kept.len() as u64;
+                if *beyond == 0 && kept.len() == source.records as usize {
+                    self.copy(found)?;
+                } else {
+                    let header = Header {
+                        kind: FrameKind::RECORDS,
+                        ..judged.header
+                    };
+                    self.frame(header, kept.as_flattened())?;
+                }
             }
             (Content::Lanes(lanes, Some(table), _), _) => {
                 self.lanes(judged.header, lanes, *table)?;
@@ -179,6 +213,21 @@ impl Writer<'_> {
             known.lost = known.lost.max(header.lost);
             known.void = known.void.max(header.void);
         }
+    }
+
+    /// The records of a source that are to be believed, without those that differ from the one that is taken of their number.
+    fn taken(&mut self, header: &Header, source: &Source) -> Vec<Slot> {
+        let contested = self.contested.get(&header.stream);
+        let mut kept = Vec::with_capacity(source.records as usize);
+        for (number, slot) in believed(source) {
+            let taken = contested.and_then(|contested| contested.get(&number));
+            if taken.is_some_and(|taken| differ(taken, slot)) {
+                self.copies += 1;
+            } else {
+                kept.push(*slot);
+            }
+        }
+        kept
     }
 
     fn leave_out(&mut self, header: &Header) {
@@ -215,9 +264,7 @@ impl Writer<'_> {
 
     /// Writes the records of lanes that can be believed into lanes that hold just these.
     fn lanes(&mut self, header: Header, lanes: &[Source], table: LanesTable) -> io::Result<()> {
-        let kept = lanes
-            .iter()
-            .map(|lane| (lane, believed(lane).flatten().copied().collect::<Vec<u8>>()));
+        let kept = lanes.iter().map(|lane| (lane, self.taken(&header, lane)));
         let kept: Vec<_> = kept.filter(|(_, slots)| !slots.is_empty()).collect();
         // The table begins a page of the file.
         let begin = self.repaired.bytes + Header::SIZE as u64;
@@ -233,26 +280,25 @@ impl Writer<'_> {
         };
         payload.extend(table.encode());
         for (lane, slots) in &kept {
-            let count = slots.len() / Record::SIZE;
             let lane = LaneHeader {
                 tid: lane.place.tid,
                 thread: 0,
                 slots_at: size(slots_at),
-                slots: size(count),
+                slots: size(slots.len()),
                 base_number: lane.place.reference,
                 base_clock: lane.place.clock,
             };
             payload.extend(lane.encode());
-            slots_at += slots.len();
-            self.repaired.records += count as u64;
+            slots_at += slots.as_flattened().len();
+            self.repaired.records += slots.len() as u64;
         }
         for (_, slots) in &kept {
-            payload.extend(slots);
+            payload.extend(slots.as_flattened());
         }
         self.frame(header, &payload)
     }
 
-    /// Says how much is left out of which nobody knows whose it is.
+    /// Says how much is left out of which nobody knows whose it is, or whether it was written so.
     fn nameless(&mut self, frames: u64, bytes: u64) -> io::Result<()> {
         self.repaired.left_out += frames;
         let record = Record {
@@ -262,7 +308,7 @@ impl Writer<'_> {
             number: 1,
             ptr: frames,
             size: bytes,
-            pc: 0,
+            pc: self.copies,
             base: 0,
         };
         let header = Header {

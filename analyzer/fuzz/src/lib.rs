@@ -9,7 +9,7 @@ pub mod seeds;
 use heapwire::address::FileAddress;
 use heapwire::mtrace::{self, Exporter, Program};
 use heapwire::report::Process;
-use heapwire::{Options, symbols};
+use heapwire::{Options, Repair, symbols};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{HEADER, TRAILER};
 use programs::BUILD_ID;
@@ -53,7 +53,7 @@ impl Default for Place {
     }
 }
 
-/// Finds frames, and what is wrong with them.
+/// Finds frames, and what is wrong with them. What is saved of them is sound, and all of it is saved by another repair.
 pub fn read_frames(bytes: &[u8], place: &Place) {
     let path = place.with(bytes);
     let whole = heapwire::wholeness(path);
@@ -63,6 +63,22 @@ pub fn read_frames(bytes: &[u8], place: &Place) {
         contents.is_ok(),
         "one verb reads what another refuses"
     );
+    let Some(once) = repaired(path) else {
+        return;
+    };
+    let path = place.with(&once);
+    let after = heapwire::wholeness(path).expect("what was written is a trace");
+    assert!(after.damage.is_empty(), "repaired, and {:?}", after.damage);
+    let again = repaired(path).expect("as above");
+    assert!(again == once, "another repair changes what was repaired");
+}
+
+/// What is saved of a trace that has a whole frame.
+fn repaired(path: &Path) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let repair = Repair::open(path).ok()?;
+    repair.write(&mut out).expect("a Vec takes everything");
+    (!out.is_empty()).then_some(out)
 }
 
 /// Puts records in order, and reads each.

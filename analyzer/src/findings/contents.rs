@@ -41,8 +41,8 @@ struct Looked {
 }
 
 impl Looked {
-    fn at(path: &Path) -> Result<Self, TraceError> {
-        let (input, again) = Input::open_twice(path)?;
+    /// The input, given twice.
+    fn of(input: Input, again: Input) -> Result<Self, TraceError> {
         let survey = Survey::of(input)?;
         let census = survey.map(|survey| survey.walk(|_, _| Ok::<_, TraceError>(())));
         let census = census.transpose()?;
@@ -59,7 +59,8 @@ impl Looked {
 
 /// Says what is in the input at `path`.
 pub(crate) fn of(path: &Path) -> Result<Contents, TraceError> {
-    let looked = Looked::at(path)?;
+    let (input, again) = Input::open_twice(path)?;
+    let looked = Looked::of(input, again)?;
     let summary = summary(&looked.trace, &looked.images);
     let mut modules: Vec<String> = looked
         .sites
@@ -169,7 +170,17 @@ fn ops_of_log(trace: &Trace) -> BTreeMap<u8, u64> {
 
 /// Says whether all of the input at `path` is there.
 pub(crate) fn wholeness(path: &Path) -> Result<Wholeness, TraceError> {
-    let looked = Looked::at(path)?;
+    let (input, again) = Input::open_twice(path)?;
+    wholeness_of(path, input, again)
+}
+
+/// The same of an input that is given twice.
+pub(crate) fn wholeness_of(
+    path: &Path,
+    input: Input,
+    again: Input,
+) -> Result<Wholeness, TraceError> {
+    let looked = Looked::of(input, again)?;
     let mut damage = Vec::new();
     let mut remarks = Vec::new();
     if let Some(census) = &looked.census {

@@ -21,6 +21,8 @@ pub use focus::By;
 pub use selection::{Selection, Until};
 
 pub(crate) use blocks::live;
+#[cfg(test)]
+pub(crate) use contents::wholeness_of;
 pub(crate) use contents::{of as contents, wholeness};
 pub(crate) use focus::Focus;
 pub(crate) use history::of as history;

@@ -23,6 +23,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
     let is_whole = lost_records == 0
         && damaged_bytes == 0
         && trace.left_out == 0
+        && trace.left_out_copies == 0
         && trace.broken().next().is_none()
         && condition.damaged_frames == 0
         && condition.unknown_frames == 0
@@ -65,6 +66,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
 /// Whether more records may be lost than there are numbers missing: how far the numbers went is not known.
 pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
     trace.condition.damaged_bytes > 0
+        || trace.left_out > 0
         || images
             .iter()
             .any(|image| matches!(End::of(image), End::Cut | End::Unknown))

@@ -197,7 +197,7 @@ impl Run<'_> {
         let declaration = self.plan.declarations[stream].take();
         let order = &running.order;
         let first = order.lowest();
-        let (differing_copies, late) = (order.differing_copies, order.late);
+        let (differing_copies, late) = (order.copies.differing, order.late);
         let taken = if running.is_stopped { 0 } else { claimed.taken };
         let outcome = running.replay.finish(taken, self.want_blocks, self.sites);
         self.images[stream] = Some(Image {

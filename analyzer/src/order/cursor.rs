@@ -117,8 +117,8 @@ impl Cursor {
         cursor
     }
 
-    pub(super) fn place(&self) -> ((u32, u64), usize) {
-        (self.source.place.frame, self.source.place.at)
+    pub(super) fn place(&self) -> ((u32, u64), u32) {
+        (self.source.place.frame, self.source.place.lane)
     }
 
     /// Records that may be left.

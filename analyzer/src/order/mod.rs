@@ -55,6 +55,43 @@ pub(crate) fn walk<E: From<TraceError>>(
     Ok(())
 }
 
+/// The numbers of an indexed stream of which there are copies that differ, each with the record that is taken.
+pub(crate) fn contested(
+    trace: &mut Trace,
+    stream: usize,
+) -> Result<BTreeMap<u64, Slot>, TraceError> {
+    let mut supply = trace.supply(stream);
+    let mut order = Order::default();
+    order.copies.taken = Some(BTreeMap::new());
+    loop {
+        while !order.fill(trace, &mut supply)? {}
+        if !order.window(u64::MAX, |_| ()) {
+            return Ok(order.copies.taken.unwrap_or_default());
+        }
+    }
+}
+
+/// Copies that differ from the record that was taken.
+#[derive(Default)]
+pub(crate) struct Copies {
+    /// How many they are.
+    pub(crate) differing: u64,
+    /// The records that were taken, by number, if they are asked for.
+    taken: Option<BTreeMap<u64, Slot>>,
+}
+
+impl Copies {
+    /// Takes note of a copy that comes later than the `first`, which is taken.
+    fn note(&mut self, number: u64, first: &Slot, later: &Slot) {
+        if differ(first, later) {
+            self.differing += 1;
+            if let Some(taken) = &mut self.taken {
+                taken.entry(number).or_insert(*first);
+            }
+        }
+    }
+}
+
 /// Records that lie one after the other in a source.
 struct Span {
     cursor: usize,
@@ -65,7 +102,7 @@ struct Span {
 #[derive(Default)]
 pub(crate) struct Order {
     /// Sources not yet begun, by their lowest number, then by place.
-    waiting: BTreeMap<(u64, (u32, u64), usize), Source>,
+    waiting: BTreeMap<(u64, (u32, u64), u32), Source>,
     /// Sources begun and not yet at their end, in order of place.
     open: Vec<Cursor>,
     /// Slots of all of these.
@@ -88,8 +125,7 @@ pub(crate) struct Order {
     line: Vec<(u64, usize)>,
     /// What a window gives out, in order.
     spans: Vec<Span>,
-    /// Copies that differ from the record that was taken.
-    pub(crate) differing_copies: u64,
+    pub(crate) copies: Copies,
     /// Records that came when their window had been given out.
     pub(crate) late: u64,
 }
@@ -105,7 +141,7 @@ impl Order {
             }
             let lowest = self.lowest.get_or_insert(source.lowest);
             *lowest = source.lowest.min(*lowest);
-            let key = (source.lowest, source.place.frame, source.place.at);
+            let key = (source.lowest, source.place.frame, source.place.lane);
             self.waiting.insert(key, source);
         }
     }
@@ -353,7 +389,7 @@ impl Order {
         self.places.clear();
         self.places
             .resize(usize::try_from(end - begin).unwrap_or(0), NONE);
-        let mut differing = 0;
+        let copies = &mut self.copies;
         for index in 0..self.open.len() {
             let (before, rest) = self.open.split_at_mut(index);
             let cursor = &mut rest[0];
@@ -371,10 +407,9 @@ impl Order {
                 }
                 let (other, other_at) = (index_of(*taken), at_of(*taken));
                 let first = before.get(other).unwrap_or(cursor).slot(other_at);
-                differing += u64::from(differ(first, cursor.slot(at)));
+                copies.note(number, first, cursor.slot(at));
             });
         }
-        self.differing_copies += differing;
     }
 
     fn sort(&mut self, end: u64) {
@@ -386,16 +421,15 @@ impl Order {
             });
         }
         sparse.sort_unstable();
-        let mut differing = 0;
+        let copies = &mut self.copies;
         sparse.dedup_by(|later, first| {
             let is_copy = later.0 == first.0;
             if is_copy {
                 let slot = |place: u64| self.open[index_of(place)].slot(at_of(place));
-                differing += u64::from(differ(slot(first.1), slot(later.1)));
+                copies.note(first.0, slot(first.1), slot(later.1));
             }
             is_copy
         });
-        self.differing_copies += differing;
         self.sparse = sparse;
     }
 }
@@ -427,7 +461,7 @@ fn at_of(place: u64) -> usize {
 }
 
 /// Whether two copies differ in any byte but the time.
-fn differ(one: &Slot, other: &Slot) -> bool {
+pub(crate) fn differ(one: &Slot, other: &Slot) -> bool {
     one[..2] != other[..2] || one[4..] != other[4..]
 }
 
@@ -458,6 +492,7 @@ mod tests {
             is_late: false,
             frame: (0, offset),
             holder: Holder::Frame,
+            lane: 0,
             is_newer: false,
         })
     }
@@ -580,6 +615,20 @@ mod tests {
             let before = order.gaps.range(..4).map(|(begin, end)| end - begin);
             assert_eq!(before.sum::<u64>(), missing, "{first:?}");
         }
+    }
+
+    #[test]
+    fn lanes_of_one_frame_that_begin_with_one_number_are_all_read() {
+        let mut order = Order::default();
+        let mut lanes = [source(0, &[1, 2]), source(0, &[1, 3])];
+        for (index, lane) in (0..).zip(&mut lanes) {
+            (lane.place.holder, lane.place.lane) = (Holder::Lane, index);
+        }
+        order.feed(lanes.into());
+        order.end();
+        let numbers: Vec<_> = events(&mut order).iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert_eq!(order.held, 0);
     }
 
     #[test]

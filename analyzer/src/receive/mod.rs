@@ -122,7 +122,8 @@ impl Receiver {
             Content::Lanes(sources, ..) => sources,
             _ => &[],
         };
-        for record in sources.iter().flat_map(believed).map(Record::decode) {
+        for (_, slot) in sources.iter().flat_map(believed) {
+            let record = Record::decode(slot);
             self.received.events += u64::from(record.op.is_heap() && record.op != Op::REALLOC_OLD);
             self.live.add(stream, &record);
         }

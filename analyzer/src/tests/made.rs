@@ -32,7 +32,7 @@ pub(crate) fn record(op: u8, flags: u8, number: u64, fields: [u64; 4]) -> Slot {
 }
 
 /// CRC-32, a bit at a time.
-fn crc(bytes: &[u8]) -> u32 {
+pub(crate) fn crc(bytes: &[u8]) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {
         sum ^= u32::from(*byte);

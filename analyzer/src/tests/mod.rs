@@ -10,6 +10,7 @@ mod forks;
 pub(crate) mod made;
 mod packing;
 mod reallocs;
+mod repair;
 mod rules;
 mod stacks;
 mod streams;

@@ -27,7 +27,7 @@ fn random(seed: u64) -> Made {
     random_calls(&mut chance, calls)
 }
 
-fn random_calls(chance: &mut Chance, calls: u64) -> Made {
+pub(super) fn random_calls(chance: &mut Chance, calls: u64) -> Made {
     let mut made = Made::new(0xA0);
     for _ in 0..calls {
         let address = 0x1000 + 0x40 * chance.below(12);

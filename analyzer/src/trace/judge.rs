@@ -123,6 +123,7 @@ fn place(frame: &Frame, block: Block, at: usize, slots: u32) -> Place {
         is_late: header.flags & FLAG_LATE != 0,
         frame: (frame.input, frame.offset),
         holder: Holder::Frame,
+        lane: 0,
         is_newer: header.version.1 > MINOR,
     }
 }

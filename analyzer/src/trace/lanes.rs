@@ -35,8 +35,8 @@ pub(crate) fn read(frame: &Frame) -> Lanes {
     // Lanes do not share slots, so all of them together have no more than fit. This keeps a hostile table from
     // naming the same memory over and over.
     let mut slots_left = memory.len() / Record::SIZE;
-    for index in 0..table.lanes as usize {
-        let header_at = index
+    for lane in 0..table.lanes {
+        let header_at = (lane as usize)
             .checked_mul(table.header_size as usize)
             .and_then(|at| at.checked_add(table.headers_at as usize));
         let header = header_at
@@ -72,6 +72,7 @@ pub(crate) fn read(frame: &Frame) -> Lanes {
             is_late: true,
             frame: (frame.input, frame.offset),
             holder: Holder::Lane,
+            lane,
             is_newer: frame.header.version.1 > MINOR,
         });
     }

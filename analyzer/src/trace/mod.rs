@@ -108,6 +108,8 @@ pub(crate) struct Trace {
     pub(crate) observed: Vec<Observed>,
     /// Frames that a repair left out, of which nobody knows whose they were.
     pub(crate) left_out: u64,
+    /// Records that a repair left out as another of their number came first.
+    pub(crate) left_out_copies: u64,
     pub(crate) condition: Condition,
     /// Inputs that are logs of glibc's mtrace.
     pub(crate) logs: Vec<u32>,
@@ -167,6 +169,7 @@ impl Trace {
             places: FxHashMap::default(),
             observed: Vec::new(),
             left_out: 0,
+            left_out_copies: 0,
             condition: Condition::default(),
             logs: Vec::new(),
             texts: FxHashMap::default(),
@@ -377,6 +380,7 @@ impl Trace {
         for record in source.slots().iter().map(Record::decode) {
             if record.op == Op::LEFT_OUT {
                 self.left_out = self.left_out.saturating_add(record.ptr);
+                self.left_out_copies = self.left_out_copies.saturating_add(record.pc);
             }
             let observed = Observed::of(&record, source.place.clock, streams);
             self.observed.extend(observed);

@@ -30,6 +30,8 @@ pub(crate) struct Place {
     pub(crate) frame: (u32, u64),
     /// Whose slots they are.
     pub(crate) holder: Holder,
+    /// Which lane of its frame it is.
+    pub(crate) lane: u32,
     /// The writer was of a newer version: a slot that this version does not know is not damage.
     pub(crate) is_newer: bool,
 }

@@ -2,9 +2,10 @@
 
 use super::frames::{Found, Frames};
 use super::judge::{Content, Judged};
+use super::source::Slot;
 use super::unpack::Broken;
 use super::{Condition, Input, Opened, Source, TraceError, Translation, armour};
-use heapwire_format::{Op, Record};
+use heapwire_format::Op;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -144,21 +145,21 @@ impl Census {
         if source.impossible > 0 {
             self.impossible.add(source.place.frame.1);
         }
-        for record in believed(source) {
+        for (_, record) in believed(source) {
             *self.records.entry(record[0]).or_default() += 1;
         }
     }
 }
 
-/// The records of a source that are to be believed, as they lie in the input.
-pub(crate) fn believed(source: &Source) -> impl Iterator<Item = &[u8; Record::SIZE]> {
+/// The records of a source that are to be believed, with their numbers, as they lie in the input.
+pub(crate) fn believed(source: &Source) -> impl Iterator<Item = (u64, &Slot)> {
     let slots = if source.is_kept() {
         source.slots()
     } else {
         &[]
     };
     let believed = slots.iter().enumerate();
-    believed.filter_map(|(index, slot)| source.number(index).map(|_| slot))
+    believed.filter_map(|(index, slot)| Some((source.number(index)?, slot)))
 }
 
 /// The name of an op, or its number.

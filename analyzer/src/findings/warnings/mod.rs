@@ -18,6 +18,7 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     logs::add_to(&mut warnings, trace, found);
     let images = &found.images[..];
     of_numbers(trace, images, &mut warnings);
+    of_repair(trace, &mut warnings);
     of_condition(trace, &mut warnings);
     armour::add_to(&mut warnings, trace, images);
     of_versions(&trace.condition, images, &mut warnings);
@@ -155,16 +156,6 @@ fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
         let text = format!("Only the beginning of {} is there: {why}.", path.display());
         add(warnings, "packed-input-broken", 1, text);
     }
-    add(
-        warnings,
-        "left-out",
-        trace.left_out,
-        format!(
-            "{} left out when the trace was repaired, of which nobody knows whose they were: leaks are an upper bound, and all of \
-             a process may be missing.",
-            counted(trace.left_out, "frame was", "frames were")
-        ),
-    );
     let condition = &trace.condition;
     for (path, translation) in trace.taken_back() {
         let path = path.display();
@@ -208,6 +199,30 @@ fn of_condition(trace: &Trace, warnings: &mut Vec<Warning>) {
         format!(
             "{} between frames do not belong to the trace and were passed over.",
             count(condition.foreign_bytes, "byte")
+        ),
+    );
+}
+
+/// What a repair of the trace has left out.
+fn of_repair(trace: &Trace, warnings: &mut Vec<Warning>) {
+    add(
+        warnings,
+        "left-out",
+        trace.left_out,
+        format!(
+            "{} left out when the trace was repaired, of which nobody knows whose they were: leaks are an upper bound, and all of \
+             a process may be missing.",
+            counted(trace.left_out, "frame was", "frames were")
+        ),
+    );
+    add(
+        warnings,
+        "left-out",
+        trace.left_out_copies,
+        format!(
+            "{} left out when the trace was repaired, since another of the same number came first: which of them was written is \
+             not known.",
+            counted(trace.left_out_copies, "record was", "records were")
         ),
     );
 }
