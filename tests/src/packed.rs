@@ -58,8 +58,9 @@ impl Past {
     }
 
     fn add(&mut self, words: &Words) {
-        let all = words.iter().copied().fold(0, u64::wrapping_add);
-        self.sum = self.sum.rotate_left(5) ^ all;
+        let [head, ptr, size, pc, base] = *words;
+        let others = [head, ptr, pc, base].into_iter().fold(0, u64::wrapping_add);
+        self.sum = self.sum.wrapping_add(size).rotate_left(5) ^ others;
     }
 
     fn folded_sum(&self) -> u32 {

@@ -71,3 +71,24 @@ proptest! {
         assert!(!unpacker.is_whole() || back == records);
     }
 }
+
+/// The op of a new site decides which size its first record is expected to have.
+#[test]
+fn a_changed_op_of_a_site_is_noticed_whatever_size_goes_with_it() {
+    const OP_AT: usize = PACKED_START + 3; // head, clock, place
+    for op in 1..8u8 {
+        for size in [0, 1, 48, u64::MAX] {
+            let head = u64::from(u16::from_le_bytes([op, 0x20])) | 7 << 32;
+            let record = [head, 0x7F12_3400_0010, size, 0x40_1136, 0x40_0000];
+            let mut out = [0; PACKED_START + PACKED_RECORD];
+            let packed = Packer::new().pack(7, [record].into_iter(), &mut out);
+            assert_eq!(out[OP_AT], op);
+            for other in (1..8).filter(|other| *other != op) {
+                out[OP_AT] = other;
+                let mut unpacker = Unpacker::new(7, &out[..packed.bytes]);
+                assert_eq!(unpacker.by_ref().count(), 1);
+                assert!(!unpacker.is_whole(), "{op} is {other}, {size:#x}");
+            }
+        }
+    }
+}

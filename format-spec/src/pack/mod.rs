@@ -151,8 +151,9 @@ impl Past {
     #[cfg_attr(target_arch = "x86_64", inline(always))]
     const fn add(&mut self, [head, ptr, size, pc, base]: Words) {
         self.next = (head & !0xFFFF).wrapping_add(1 << NUMBER_AT);
-        let words = ptr.wrapping_add(size).wrapping_add(pc).wrapping_add(base);
-        self.sum = self.sum.rotate_left(5) ^ head.wrapping_add(words);
+        // Apart from the op, which decides what size is expected: one would make up for the other.
+        let words = head.wrapping_add(ptr).wrapping_add(pc).wrapping_add(base);
+        self.sum = self.sum.wrapping_add(size).rotate_left(5) ^ words;
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "both halves are in it")]
