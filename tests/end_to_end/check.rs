@@ -1,6 +1,7 @@
 //! What `check` counts, says of it, and answers by its exit status.
 
-use heapwire_tests::run::{on, run};
+use heapwire_tests::build::compile;
+use heapwire_tests::run::{on, record, run};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{Record, Writer};
 use std::path::Path;
@@ -96,4 +97,24 @@ fn an_uncertain_error_does_not_count() {
     let aside = "1 wrong release left aside that is not certain";
     let nothing = "found nothing, but the trace is not complete: exit status 0";
     says(&[], &trace, 0, &[aside, nothing]);
+}
+
+/// Its characters are all that is leaked, and a function in the C++ library has allocated them.
+#[test]
+fn a_string_is_the_programs_wherever_its_code_is() {
+    let scratch = Scratch::new("string");
+    let text = "#include <new>\n#include <string>\nalignas(std::string) static char room[sizeof(std::string)];\nint main() {\n    auto *text = new (room) std::string;\n    text->append(3000, 'x');\n    return 0;\n}\n";
+    let source = scratch.write("main.cpp", text);
+    let program = scratch.join("prog");
+    compile(&source, &program, &[]);
+    let trace = record(&program, &[], &scratch).trace;
+    for words in [&[][..], &["--no-demangle"]] {
+        let (status, lines) = checked(words, &trace);
+        let verdict = lines.last().unwrap();
+        assert_eq!(status, 1, "{lines:?}");
+        assert!(
+            verdict.contains("found 1 leaked block (2.9 KiB)"),
+            "{verdict}"
+        );
+    }
 }

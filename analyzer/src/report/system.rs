@@ -46,6 +46,27 @@ const FOR_CALLERS: [&str; 9] = [
     "getcwd",
 ];
 
+/// Classes of the C++ library that hold memory for whoever has one. The library has functions of theirs for common types, which programs call.
+const CONTAINERS: [&str; 17] = [
+    "basic_string",
+    "string",
+    "wstring",
+    "basic_stringbuf",
+    "vector",
+    "_Vector_base",
+    "deque",
+    "_Deque_base",
+    "list",
+    "map",
+    "multimap",
+    "set",
+    "multiset",
+    "unordered_map",
+    "unordered_set",
+    "_Rb_tree",
+    "_Hashtable",
+];
+
 /// Whether all of a stack is the system's: its modules, or its sources compiled into other modules.
 ///
 /// Generic code is not, where nothing tells whom it works for: a program without optimization has its containers in
@@ -56,7 +77,10 @@ pub fn is_system(leak: &Leak) -> bool {
     leak.stack.iter().all(is_system_frame)
         && leak.stack.last().is_some_and(|outermost| {
             let is_anybodys = is_of_log && is_for_caller(outermost);
-            !is_generic(outermost) && !is_operator(outermost) && !is_anybodys
+            !is_generic(outermost)
+                && !is_operator(outermost)
+                && !is_of_container(outermost)
+                && !is_anybodys
         })
 }
 
@@ -72,6 +96,41 @@ fn is_operator(frame: &Frame) -> bool {
     ["operator new", "_Znw", "_Zna"]
         .iter()
         .any(|operator| function(frame).starts_with(operator))
+}
+
+/// Whether it is a function of a container in the C++ library, whose caller is not in the stack.
+fn is_of_container(frame: &Frame) -> bool {
+    let module = frame.module.as_deref().unwrap_or_default();
+    let file = module.rsplit('/').next().unwrap_or_default();
+    let is_library = ["libstdc++.so", "libc++.so"]
+        .iter()
+        .any(|library| file.starts_with(library));
+    is_library && class(function(frame)).is_some_and(|class| CONTAINERS.contains(&class))
+}
+
+/// The class in the namespace `std` that a function belongs to, whether the name is demangled or not.
+fn class(function: &str) -> Option<&str> {
+    if let Some(mangled) = function.strip_prefix("_ZN") {
+        let mangled = mangled.strip_prefix('K').unwrap_or(mangled);
+        // The C++ ABI abbreviates the strings of before C++11.
+        if mangled.starts_with("Ss") || mangled.starts_with("Sb") {
+            return Some("basic_string");
+        }
+        let mut rest = mangled.strip_prefix("St")?;
+        for inline in ["7__cxx11", "3__1"] {
+            rest = rest.strip_prefix(inline).unwrap_or(rest);
+        }
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let length: usize = rest[..digits].parse().ok()?;
+        return rest.get(digits..digits.checked_add(length)?);
+    }
+    // Function templates have the type of their result before their name.
+    let name = function.strip_prefix("void ").unwrap_or(function);
+    let mut name = name.strip_prefix("std::")?;
+    for inline in ["__cxx11::", "__1::"] {
+        name = name.strip_prefix(inline).unwrap_or(name);
+    }
+    name.split(['<', ':']).next()
 }
 
 pub(crate) fn is_system_frame(frame: &Frame) -> bool {
@@ -181,6 +240,55 @@ mod tests {
         }
         assert!(!is_system(&of(&[&alloc, &own], false)));
         assert!(!is_system(&of(&[], false)));
+    }
+
+    #[test]
+    fn what_containers_in_the_cxx_library_hold_is_whose_they_are() {
+        for (function, is_the_systems) in [
+            (
+                "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_create(unsigned long&, unsigned long)",
+                false,
+            ),
+            (
+                "std::string::_Rep::_S_create(unsigned long, unsigned long, std::allocator<char> const&)",
+                false,
+            ),
+            (
+                "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int&&)",
+                false,
+            ),
+            (
+                "std::__1::basic_string<char>::__grow_by(unsigned long)",
+                false,
+            ),
+            (
+                "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_mutateEmmPKcm",
+                false,
+            ),
+            ("_ZNSs4_Rep9_S_createEmmRKSaIcE", false),
+            ("_ZNSt3__112basic_stringIcE7reserveEm", false),
+            (
+                "std::locale::_Impl::_Impl(char const*, unsigned long)",
+                true,
+            ),
+            ("std::messages<char>::messages(__locale_struct*)", true),
+            ("_ZNSt6locale5_ImplC2EPKcm", true),
+            ("_ZNSt99999999999999999999x", true),
+            ("_ZNSt9x", true),
+            ("", true),
+        ] {
+            let frame = |module: &str| Frame {
+                function: Some(function.to_owned()),
+                ..frame(module, "")
+            };
+            let found = |module: &str| is_system(&of(&[&frame(module)], false));
+            assert_eq!(
+                found("/lib/libstdc++.so.6.0.30"),
+                is_the_systems,
+                "{function}"
+            );
+            assert!(found("/usr/lib/libicuuc.so.72"), "a library has its own");
+        }
     }
 
     #[test]
