@@ -64,6 +64,47 @@ fn a_wrong_header_is_passed_over() {
 }
 
 #[test]
+fn a_changed_magic_damages_its_frame_alone() {
+    let whole = long().frames(10);
+    let length = whole[3].len() as u64;
+    for at in 0..8 {
+        for read_at_once in [true, false] {
+            let mut frames = whole.clone();
+            frames[3][at] ^= 0x10;
+            frames.insert(4, b"printed".to_vec());
+            frames.insert(3, b"text \r\n\xFF\x1A of the program".to_vec());
+            let bytes = frames.concat();
+            let trace = match read_at_once {
+                true => Trace::of_bytes([bytes]),
+                false => Trace::of_stream(bytes),
+            };
+            let report = crate::analyze_trace(trace.unwrap(), &crate::Options::default()).unwrap();
+            assert_eq!(report.trace.lost_records, 10, "byte {at}");
+            assert_eq!(report.trace.damaged_bytes, length, "byte {at}");
+            assert_eq!(report.trace.foreign_bytes, 24 + 7, "byte {at}");
+            assert_eq!(warned(&report, "damaged-frames"), 1, "byte {at}");
+        }
+    }
+}
+
+/// Inputs are read in blocks of a MiB.
+#[test]
+fn a_changed_magic_is_noticed_across_blocks_as_well() {
+    let mut frames = long().frames(10);
+    frames[1][2] ^= 1;
+    let before = frames[0].len();
+    for from_end in 0..100 {
+        let mut bytes = frames[0].clone();
+        bytes.resize((1 << 20) - from_end, b'x');
+        let text = (bytes.len() - before) as u64;
+        bytes.extend(frames[1..].concat());
+        let report = report([bytes]);
+        assert_eq!(report.trace.foreign_bytes, text, "{from_end}");
+        assert_eq!(report.trace.damaged_bytes, frames[1].len() as u64);
+    }
+}
+
+#[test]
 fn damage_ends_where_a_whole_frame_begins() {
     let mut frames = long().frames(10);
     frames[3][50] ^= 1;

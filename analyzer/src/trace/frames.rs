@@ -8,14 +8,16 @@ use super::ahead::Span;
 use super::error::Translation;
 use super::input::Store;
 use super::judge::{MOST_PACKED, RECORD_SIZE};
-use heapwire_format::{FrameKind, Header, HeaderError, TRAILER_SIZE, trailer};
+use heapwire_format::{FRAME_MAGIC, FrameKind, Header, HeaderError, TRAILER_SIZE, trailer};
 use memchr::memmem::{self, Finder};
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What every frame begins with, as far as text-mode transfers leave it alone.
-pub(crate) const MARK: &[u8] = b"\x89HWT";
+pub(crate) const MARK: &[u8] = FRAME_MAGIC.split_at(HALF).0;
+/// Where the other half of the magic begins.
+const HALF: usize = 4;
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 /// Records after which no further frame is looked for at once: packed ones are many more in memory than they are in a block.
@@ -138,7 +140,7 @@ impl Frames {
         }
         self.begin = self.at;
         self.before = self.account.clone();
-        self.scan(&Finder::new(MARK), found);
+        self.scan(&Marks::new(), found);
         if self.has_ended() {
             self.account.pass(self.block_at + self.block.len() as u64);
         }
@@ -236,11 +238,15 @@ impl Frames {
     }
 
     /// Looks at the frames that the block holds whole, up to so many records.
-    fn scan(&mut self, mark: &Finder<'_>, found: &mut Vec<Found>) {
+    fn scan(&mut self, marks: &Marks, found: &mut Vec<Found>) {
         let block = Arc::clone(&self.block);
         let mut records = 0;
         self.has_more = false;
-        while let Some(place) = block.get(self.at..).and_then(|rest| mark.find(rest)) {
+        let has_ended = self.has_ended;
+        while let Some(place) = block
+            .get(self.at..)
+            .and_then(|rest| marks.find(rest, has_ended))
+        {
             self.at += place;
             let rest = &block[self.at..];
             let header = Header::decode(rest);
@@ -259,7 +265,7 @@ impl Frames {
                 return;
             }
         }
-        let kept = MARK.len() - 1;
+        let kept = FRAME_MAGIC.len() - 1;
         self.at = self.at.max(block.len().saturating_sub(kept));
         self.needed = 0;
     }
@@ -314,6 +320,10 @@ impl Frames {
                 }
                 end
             }
+            Err(HeaderError::Magic) if let Some(header) = unmarked(rest) => {
+                found.push(Found::Torn(header));
+                offset.saturating_add(header.frame_length())
+            }
             Err(error) => {
                 match error {
                     HeaderError::Version(major) => {
@@ -330,6 +340,42 @@ impl Frames {
         self.at += 1;
         0
     }
+}
+
+/// Finds what frames begin with.
+struct Marks {
+    first: Finder<'static>,
+    second: Finder<'static>,
+}
+
+impl Marks {
+    fn new() -> Self {
+        let (first, second) = FRAME_MAGIC.split_at(HALF);
+        Self {
+            first: Finder::new(first).into_owned(),
+            second: Finder::new(second).into_owned(),
+        }
+    }
+
+    /// Where in `bytes` the next frame may begin: at the first half of a magic, or before the second one where a header fits.
+    fn find(&self, bytes: &[u8], is_all: bool) -> Option<usize> {
+        let first = self.first.find(bytes);
+        let before = &bytes[..first.unwrap_or(bytes.len())];
+        let halves = self.second.find_iter(before);
+        let mut others = halves.filter_map(|at| at.checked_sub(HALF));
+        let other = others.find(|at| {
+            let rest = &bytes[*at..];
+            unmarked(rest).is_some() || rest.len() < Header::SIZE && !is_all
+        });
+        other.or(first)
+    }
+}
+
+/// The header that `bytes` begin with, if it is one but for its magic, which its sum shows.
+fn unmarked(bytes: &[u8]) -> Option<Header> {
+    let mut header = *bytes.first_chunk::<{ Header::SIZE }>()?;
+    header[..FRAME_MAGIC.len()].copy_from_slice(&FRAME_MAGIC);
+    Header::decode(&header).ok()
 }
 
 impl Account {
