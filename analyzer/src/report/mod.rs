@@ -12,6 +12,7 @@ pub mod format;
 mod history;
 pub mod json;
 mod modules;
+pub(crate) mod names;
 pub mod system;
 pub mod text;
 pub mod usage;

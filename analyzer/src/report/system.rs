@@ -143,7 +143,7 @@ pub(crate) fn is_system_frame(frame: &Frame) -> bool {
 }
 
 /// Whether the frame is inside Rust's libraries for allocation.
-pub(super) fn is_allocation(frame: &Frame) -> bool {
+fn is_allocation(frame: &Frame) -> bool {
     file(frame).starts_with("/rustc/")
         && ["/library/alloc/", "/library/core/"]
             .iter()
@@ -151,7 +151,7 @@ pub(super) fn is_allocation(frame: &Frame) -> bool {
 }
 
 /// Whether the program has the function because it uses a template.
-fn is_generic(frame: &Frame) -> bool {
+pub(super) fn is_generic(frame: &Frame) -> bool {
     !is_in_module(frame) && (is_allocation(frame) || file(frame).starts_with(HEADERS))
 }
 

@@ -1,7 +1,7 @@
 //! The table of leaks: blocks never released, by allocation site.
 
 use super::page::{Ink, Page};
-use super::stack::{Call, Names, split};
+use super::stack::{Call, Names, is_without_caller, split};
 use crate::report::columns::{columns, cut_end, left, right};
 use crate::report::format::{bytes, count, counted};
 use crate::report::system::is_system;
@@ -60,6 +60,12 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
     }
     table.rows(page, system, own.len() + 1);
     table.rest(page, rest, ordered.len());
+    if own.iter().any(|leak| is_without_caller(&leak.stack)) {
+        page.remark(
+            "lines in headers of a library: its function was not inlined, and who called that is not in the trace; \
+             where the program is compiled with optimization, the caller's line mostly is",
+        );
+    }
 }
 
 /// Widths of the columns of a table of leaks, and the names in it.

@@ -2,8 +2,9 @@
 
 use super::page::Page;
 use crate::report::Frame;
-use crate::report::columns::{columns, cut_middle, cut_start, escape, left};
-use crate::report::system::{is_allocation, is_system_frame};
+use crate::report::columns::{columns, cut_start, escape, left};
+use crate::report::names::shortened;
+use crate::report::system::{is_generic, is_system_frame};
 use std::path::Path;
 
 /// Parts of a path that are shown where the file is not below the base.
@@ -90,12 +91,18 @@ impl<'r> Names<'r> {
     }
 }
 
-/// How many frames to pass over: those before the user's first. In a stack of system frames only, those of the
-/// allocation itself.
+/// How many frames to pass over: those before the user's first. In a stack of system frames only, those of generic code; if there are no
+/// others, all but the outermost, which tells most of what it is for.
 fn leading_system_frames(stack: &[Frame]) -> usize {
     let first_of_user = stack.iter().position(|frame| !is_system_frame(frame));
-    let first_caller = || stack.iter().position(|frame| !is_allocation(frame));
-    first_of_user.or_else(first_caller).unwrap_or(0)
+    let first_caller = || stack.iter().position(|frame| !is_generic(frame));
+    let outermost = stack.len().saturating_sub(1);
+    first_of_user.or_else(first_caller).unwrap_or(outermost)
+}
+
+/// Whether all that is shown of a stack is generic code of a library: who called it is not known then.
+pub(super) fn is_without_caller(stack: &[Frame]) -> bool {
+    !stack.is_empty() && stack.iter().all(is_generic)
 }
 
 fn function(frame: &Frame) -> String {
@@ -148,7 +155,7 @@ pub(super) fn split(calls: &[&Call], room: usize) -> (usize, usize) {
 impl Call {
     /// Function and place in columns of their own.
     pub(super) fn in_columns(&self, (function, place): (usize, usize)) -> String {
-        let name = left(&cut_middle(&self.function, function), function);
+        let name = left(&shortened(&self.function, function), function);
         format!("{name}  {}", cut_start(&self.place, place))
             .trim_end()
             .to_owned()
@@ -228,6 +235,9 @@ mod tests {
         );
         assert_eq!(call(frame("/opt/gw", "f", "/e.c")).place, "/e.c:7");
         assert_eq!(names().call(&[]).function, "unknown call site");
+        let generic = ["allocate", "_M_allocate", "std::vector<int>::resize"];
+        let stack = generic.map(|name| frame("/opt/gw", name, "/usr/include/c++/12/x.h"));
+        assert_eq!(names().call(&stack).function, "std::vector<int>::resize");
     }
 
     #[test]

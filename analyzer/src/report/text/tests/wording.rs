@@ -1,7 +1,7 @@
 //! What is said, and what is not.
 
 use super::super::{Ended, render, render_blocks, render_summary};
-use super::{SECOND, double_free, options, process, report, stack, text};
+use super::{SECOND, double_free, frame, options, process, report, stack, text};
 use crate::report::{
     Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process, ProcessBlocks,
     Report, Totals,
@@ -73,6 +73,32 @@ fn the_users_leaks_stand_before_larger_ones_of_the_system() {
     };
     assert!(at("hash_insert") < at("in libraries of the system:"));
     assert!(at("in libraries of the system:") < at("libc.so.6+0x1136"));
+}
+
+#[test]
+fn of_lines_in_headers_it_is_said_that_their_callers_are_not_known() {
+    let why = "who called that is not in the trace";
+    let mut generic = process();
+    assert!(!text(vec![generic.clone()], 200).contains(why));
+    let header = |function: &str| {
+        let mut frame = frame(function, "stl_vector.h:378", "/usr/bin/gatewayd");
+        frame.file = Some("/usr/include/c++/12/bits/stl_vector.h".to_owned());
+        frame
+    };
+    generic.leaks[1].stack = [header("allocate"), header("std::vector<int>::grow()")].into();
+    let shown = text(vec![generic.clone()], 200);
+    assert!(shown.contains(why), "{shown}");
+    let row = shown.lines().find(|line| line.contains("stl_vector.h"));
+    assert!(
+        row.is_some_and(|row| row.contains("std::vector<int>::grow()")),
+        "{shown}"
+    );
+    generic.leaks[1].stack = [
+        header("allocate"),
+        stack(&[("main", "main.cpp:7")])[0].clone(),
+    ]
+    .into();
+    assert!(!text(vec![generic], 200).contains(why));
 }
 
 #[test]
