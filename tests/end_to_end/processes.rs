@@ -1,9 +1,10 @@
 //! Several process images in one trace, and modules that come and go.
 
-use heapwire_tests::run::{json as read, list, live_blocks, number, on, prose, report};
+use heapwire_tests::run::{json as read, list, live_blocks, number, on, prose, record, report};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{BASE, CLOCK, PC, Record, Writer};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
 /// Stream tag of the made-up children.
 const CHILD: u32 = 0x0BAD_CAFE;
@@ -139,6 +140,28 @@ fn a_report_begins_with_a_row_for_each_process() {
     let fitting = prose(&on(&["report", "--size", "..100"], &path).stdout);
     assert!(fitting.contains("4711 1 0 164 B 3"), "{fitting}");
     assert!(fitting.contains("4712 4711 1 0 B 0"), "{fitting}");
+}
+
+/// Of what a shell starts, heapwire does not learn how it ended unless it says so itself.
+#[test]
+fn of_an_end_that_is_missing_it_is_said_what_it_may_have_been() {
+    let scratch = Scratch::new("no-end");
+    let killed = ["-c", "sh -c 'kill -ABRT $$'; true"].map(PathBuf::from);
+    let trace = record(Path::new("/bin/bash"), &killed, &scratch).trace;
+    let text = prose(&on(&["report"], &trace).stdout);
+    assert!(
+        text.contains("a signal ended it, of which only who waited for it was told"),
+        "{text}"
+    );
+    assert!(text.contains("end not seen sh -c kill"), "{text}");
+    assert!(text.contains("exited 0 /bin/bash"), "{text}");
+    // Without lanes the end may have been written, and be gone.
+    let path = scratch.write("t.hwt", Writer::new().malloc(0x1000, 8).bytes());
+    let text = prose(&on(&["report"], &path).stdout);
+    assert!(
+        text.contains("or the rest of the trace is missing"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     of_own_functions(images, &mut warnings);
     of_blocks(images, &mut warnings);
     of_culled(images, &mut warnings);
-    of_ends(images, &mut warnings);
+    of_ends(trace, images, &mut warnings);
     of_unseen(images, &mut warnings);
     warnings
 }
@@ -396,17 +396,33 @@ fn of_culled(images: &[Image], warnings: &mut Vec<Warning>) {
     );
 }
 
-fn of_ends(images: &[Image], warnings: &mut Vec<Warning>) {
+fn of_ends(trace: &Trace, images: &[Image], warnings: &mut Vec<Warning>) {
     let cut: Vec<_> = images.iter().filter(|it| End::of(it) == End::Cut).collect();
     add(
         warnings,
         "cut",
         cut.len() as u64,
         format!(
-            "No end of {} is in the trace: blocks are live when the trace ends, not leaked.",
-            processes(&cut)
+            "No end of {} is in the trace: {}. Blocks are live when the trace ends, not leaked.",
+            processes(&cut),
+            why_cut(trace, &cut)
         ),
     );
+}
+
+/// What may be the reason that no end of these images is there. Lanes hold what a process recorded of it, whatever ended it.
+fn why_cut(trace: &Trace, cut: &[&Image]) -> String {
+    let (it, it_ran) = match cut {
+        [_] => ("it", "it was still running"),
+        _ => ("them", "they were still running"),
+    };
+    let condition = &trace.condition;
+    let is_whole = condition.damaged_bytes == 0 && condition.cut_inputs == 0;
+    if is_whole && cut.iter().all(|image| image.has_lanes) {
+        format!("{it_ran}, or a signal ended {it}, of which only who waited for {it} was told")
+    } else {
+        format!("{it_ran}, a signal ended {it}, or the rest of the trace is missing")
+    }
 }
 
 /// Images that the trace names and does not have: nobody must take its silence on them for good news.
