@@ -146,6 +146,25 @@ fn a_record_that_nobody_wrote_damages_its_frame() {
 }
 
 #[test]
+fn a_number_that_does_not_fit_those_beside_it_tells_of_no_loss() {
+    let whole = long().frames(10);
+    for (slot, bit) in [(0, 26), (1, 26), (8, 20), (1, 29)] {
+        let mut frames = whole.clone();
+        frames[5][80 + 40 * slot + 4 + bit / 8] ^= 1 << (bit % 8);
+        let report = report([frames.concat()]);
+        assert_eq!(report.trace.lost_records, 10, "bit {bit} of {slot}");
+        assert_eq!(report.trace.damaged_bytes, 400);
+        assert_eq!(warned(&report, "damaged-frames"), 1);
+    }
+    // Numbers that other threads took in between are not there, but the thread's own go on from there.
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10).lose(1 << 26);
+    made.malloc(0x2000, 8, 0x10).end(0);
+    assert_eq!(made.report().trace.lost_records, 1 << 26);
+    assert_eq!(made.report().trace.damaged_bytes, 0);
+}
+
+#[test]
 fn a_last_frame_that_nobody_wrote_is_missed() {
     let mut frames = long().frames(10);
     let last = frames.len() - 1;

@@ -75,7 +75,11 @@ fn content(frame: &Frame) -> Content {
                 header.payload_length / RECORD_SIZE,
             );
             let beyond = header.payload_length as usize % Record::SIZE;
-            Content::Records(Source::survey(place), beyond as u64)
+            let mut source = Source::survey(place);
+            if header.sum_kind == SumKind::None as u8 {
+                source.look_for_strays();
+            }
+            Content::Records(source, beyond as u64)
         }
         FrameKind::PACKED => unpacked(frame),
         FrameKind::LANES => {

@@ -4,6 +4,10 @@ use super::frames::Block;
 use super::possible::{is_heap_record, is_possible};
 use heapwire_format::{Op, Record};
 
+/// Numbers that other threads take, at most, while a call is between its slot and its number and a signal handler makes a
+/// record of its own (SPEC.md 12).
+const STRAY: u64 = 1 << 19;
+
 /// A slot as it lies in the input.
 pub(crate) type Slot = [u8; Record::SIZE];
 
@@ -118,6 +122,22 @@ impl Source {
             lowest,
             highest,
             ..self
+        }
+    }
+
+    /// Counts a record as impossible whose number is far below that of one before it, which the same thread made earlier: one
+    /// of the two was changed, and would seem to tell of millions of records that nobody wrote.
+    pub(crate) fn look_for_strays(&mut self) {
+        if self.is_rising || self.place.is_mixed {
+            return;
+        }
+        let mut highest = 0;
+        for number in (0..self.slots().len()).filter_map(|index| self.number(index)) {
+            if number.saturating_add(STRAY) <= highest {
+                self.impossible += 1;
+                return;
+            }
+            highest = number.max(highest);
         }
     }
 
