@@ -361,44 +361,48 @@ impl Running {
             false => stop,
         };
         let limit = fork.unwrap_or(u64::MAX).min(stop.number);
+        let reading = self.supply.reading();
+        let read_ahead = || reading.as_ref().is_some_and(|it| it.read_ahead());
         let (supply, order) = (&mut self.supply, &mut self.order);
         let (is_stopped, beyond) = (&mut self.is_stopped, &mut self.beyond);
         let pauses = &mut self.pauses;
         let sees_pauses = chart.shows_pauses || stop.clock != u64::MAX;
         let threads = rayon::current_num_threads();
-        let are_several = self.replay.run(threads, move |events, mut batch| {
-            if !*is_stopped && !beyond.is_empty() {
-                for event in beyond.drain(..) {
-                    events.apply(&event, sites, &mut batch);
-                }
-                return Ok(batch);
-            }
-            if !*is_stopped {
-                match order.fill(trace, supply) {
-                    Ok(true) => {}
-                    Ok(false) => return Err(Ok(true)),
-                    Err(error) => return Err(Err(error)),
-                }
-            }
-            let found = !*is_stopped
-                && order.window(limit, |event| {
-                    if event.clock > stop.clock && !*is_stopped {
-                        *is_stopped = true;
-                        pauses.stop(event.clock);
+        let are_several = self
+            .replay
+            .run(threads, &read_ahead, move |events, mut batch| {
+                if !*is_stopped && !beyond.is_empty() {
+                    for event in beyond.drain(..) {
+                        events.apply(&event, sites, &mut batch);
                     }
-                    if *is_stopped {
-                        beyond.push(event.event());
-                    } else {
-                        if sees_pauses {
-                            pauses.see(event.clock);
+                    return Ok(batch);
+                }
+                if !*is_stopped {
+                    match order.fill(trace, supply) {
+                        Ok(true) => {}
+                        Ok(false) => return Err(Ok(true)),
+                        Err(error) => return Err(Err(error)),
+                    }
+                }
+                let found = !*is_stopped
+                    && order.window(limit, |event| {
+                        if event.clock > stop.clock && !*is_stopped {
+                            *is_stopped = true;
+                            pauses.stop(event.clock);
                         }
-                        events.take(event, sites, &mut batch);
-                    }
-                });
-            // What is beyond the last number that is asked for stays where it is.
-            *is_stopped |= !found && limit == stop.number && limit != u64::MAX;
-            if found { Ok(batch) } else { Err(Ok(false)) }
-        })?;
+                        if *is_stopped {
+                            beyond.push(event.event());
+                        } else {
+                            if sees_pauses {
+                                pauses.see(event.clock);
+                            }
+                            events.take(event, sites, &mut batch);
+                        }
+                    });
+                // What is beyond the last number that is asked for stays where it is.
+                *is_stopped |= !found && limit == stop.number && limit != u64::MAX;
+                if found { Ok(batch) } else { Err(Ok(false)) }
+            })?;
         Ok(if are_several {
             Next::Several
         } else if self.is_stopped && !self.has_stand_in {

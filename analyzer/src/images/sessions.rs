@@ -125,7 +125,7 @@ fn run(replay: &mut Replay, reader: &mut Reader<'_>, end: u64, sites: &mut SiteT
     let threads = rayon::current_num_threads();
     if threads == 1 {
         let mut read = Batch::default();
-        replay.run(1, |events, batch| {
+        replay.run(1, &|| false, |events, batch| {
             refill(reader, &mut read)
                 .map(|()| look(&mut read, end, events, batch, sites))
                 .ok_or(())
@@ -144,7 +144,7 @@ fn run(replay: &mut Replay, reader: &mut Reader<'_>, end: u64, sites: &mut SiteT
                     }
                 }
             });
-            let _ended = replay.run(threads - 1, |events, batch| {
+            let _ended = replay.run(threads - 1, &|| false, |events, batch| {
                 let mut read = read.recv()?;
                 let batch = look(&mut read, end, events, batch, sites);
                 let _ = give_back.send(read); // nobody wants the last ones

@@ -6,6 +6,7 @@ use super::shard::Paired;
 use crate::event::RawEvent;
 use crate::sites::SiteId;
 use heapwire_format::Family;
+use std::mem;
 
 /// What a call does to the heap at its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +110,10 @@ pub(crate) struct Batch {
     pub(super) writes_late: bool,
     /// Positions from which on events are missing before the number that is given.
     doubts: Vec<(u32, u64)>,
-    /// What pairing finds, by part of the shards.
+    /// What pairing finds, by part of the heap.
     pub(super) paired: Vec<Paired>,
+    /// The part that the call at each position is in, if there are several.
+    part_of: Vec<u8>,
 }
 
 impl Batch {
@@ -129,6 +132,32 @@ impl Batch {
         self.writes_late = writes_late;
         self.doubt(doubted_to);
         self
+    }
+
+    /// Says which of `parts` of the heap each call is in, at most 256. Gives what is to be filled by each, with the positions of
+    /// its calls.
+    #[expect(clippy::cast_possible_truncation, reason = "there are few parts")]
+    pub(super) fn part(&mut self, parts: usize, of: impl Fn(&Call) -> usize) -> Vec<Paired> {
+        let mut paired = mem::take(&mut self.paired);
+        paired.resize_with(parts, Paired::default);
+        paired.iter_mut().for_each(Paired::clear);
+        self.part_of.clear();
+        if parts > 1 {
+            for (position, call) in (0..).zip(&self.calls) {
+                let part = of(call);
+                self.part_of.push(part as u8);
+                paired[part].positions.push(position);
+            }
+        }
+        paired
+    }
+
+    /// The part of the heap that the call at a position is in.
+    #[inline(always)]
+    pub(super) fn part_of(&self, position: u32) -> usize {
+        self.part_of
+            .get(position as usize)
+            .map_or(0, |part| usize::from(*part))
     }
 
     /// The position to come.

@@ -25,7 +25,7 @@ const WORTH_A_THREAD: usize = 1 << 12;
 /// Live blocks that are: with fewer, other stages keep two threads busy.
 const LIVE_WORTH_A_THREAD: usize = 1 << 19;
 
-/// Parts that the shards are paired in at most.
+/// Parts of a heap that are paired at the same time.
 const PARTS: usize = 8;
 
 /// Entries that searches may look at before an index pays.
@@ -43,6 +43,21 @@ pub(super) struct Heap {
     searched: usize,
 }
 
+/// Some of a heap's shards, and what the calls of a batch come to in them.
+pub(super) struct Part {
+    /// Index of the first shard.
+    first: usize,
+    shards: Vec<Shard>,
+    paired: Paired,
+}
+
+impl Part {
+    /// Pairs the calls of the batch at addresses of these shards.
+    pub(super) fn pair(&mut self, batch: &Batch) {
+        pair(&mut self.shards, self.first, batch, &mut self.paired);
+    }
+}
+
 impl Default for Heap {
     fn default() -> Self {
         let mut shards = Vec::new();
@@ -55,22 +70,39 @@ impl Default for Heap {
 }
 
 impl Heap {
-    /// Pairs the calls of a batch, in parts of the shards at once where that pays.
-    pub(super) fn pair(&mut self, batch: &mut Batch, threads: usize) {
+    /// Pairs the calls of a batch.
+    pub(super) fn pair(&mut self, batch: &mut Batch) {
+        let mut parts = self.part(batch, 1);
+        for part in &mut parts {
+            part.pair(batch);
+        }
+        self.join(batch, parts);
+    }
+
+    /// Parts of the heap in which the calls of a batch can be paired at the same time, each in order, as far as that pays for so
+    /// many `threads`. Until they are [joined](Self::join) nothing else is known of the heap.
+    pub(super) fn part(&mut self, batch: &mut Batch, threads: usize) -> Vec<Part> {
         let parts = self.parts(batch, threads);
-        let mut paired = mem::take(&mut batch.paired);
-        paired.resize_with(parts, Paired::default);
-        let shards = self.shards.chunks_mut(SHARDS / parts);
-        let firsts = (0..SHARDS).step_by(SHARDS / parts);
-        let mut work = firsts.zip(shards).zip(&mut paired);
-        let calls = &*batch;
-        if let Some(((first, shards), found)) = work.next() {
-            rayon::in_place_scope(|scope| {
-                for ((first, shards), found) in work {
-                    scope.spawn(move |_| pair(shards, first, calls, found));
-                }
-                pair(shards, first, calls, found);
-            });
+        let of_each = SHARDS / parts;
+        let paired = batch.part(parts, |call| Key::of(call.address).shard() / of_each);
+        let mut shards = mem::take(&mut self.shards).into_iter();
+        let parts = (0..SHARDS).step_by(of_each).zip(paired);
+        parts
+            .map(|(first, paired)| Part {
+                first,
+                shards: shards.by_ref().take(of_each).collect(),
+                paired,
+            })
+            .collect()
+    }
+
+    /// Puts the parts together again in which a batch was paired, and ends what needs all of them.
+    pub(super) fn join(&mut self, batch: &mut Batch, mut parts: Vec<Part>) {
+        parts.sort_unstable_by_key(|part| part.first);
+        let mut paired = Vec::with_capacity(parts.len());
+        for part in parts {
+            self.shards.extend(part.shards);
+            paired.push(part.paired);
         }
         if paired.iter().any(|of| !of.unknown.is_empty()) {
             self.judge_unknown(batch, &mut paired);
@@ -78,15 +110,14 @@ impl Heap {
         batch.paired = paired;
     }
 
-    /// Parts that the shards are paired in: what is found does not depend on it.
+    /// In how many parts: what is found does not depend on it.
     fn parts(&self, batch: &Batch, threads: usize) -> usize {
-        if threads == 1 || batch.calls.len() < WORTH_A_THREAD {
-            return 1;
+        let is_worth_it = threads > 2 || threads == 2 && self.live() >= LIVE_WORTH_A_THREAD;
+        if is_worth_it && batch.calls.len() >= WORTH_A_THREAD {
+            PARTS
+        } else {
+            1
         }
-        if threads > 2 {
-            return (threads.next_power_of_two() / 2).min(PARTS);
-        }
-        1 + usize::from(self.live() >= LIVE_WORTH_A_THREAD)
     }
 
     fn live(&self) -> usize {

@@ -177,40 +177,38 @@ impl Ledger {
 
 /// The ends of blocks in a batch, by position.
 struct Ends<'b> {
+    batch: &'b Batch,
     /// What is left of each part, in which they are in order.
     parts: Vec<slice::Iter<'b, End>>,
+    /// The next one, if all are in one part.
     next: Option<&'b End>,
 }
 
 impl<'b> Ends<'b> {
     fn of(batch: &'b Batch) -> Self {
-        let mut ends = Self {
-            parts: batch.paired.iter().map(|of| of.ends.iter()).collect(),
-            next: None,
+        let mut parts: Vec<_> = batch.paired.iter().map(|of| of.ends.iter()).collect();
+        let next = match &mut *parts {
+            [all] => all.next(),
+            _ => None,
         };
-        ends.advance();
-        ends
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) {
-        if let [all] = &mut *self.parts {
-            self.next = all.next();
-            return;
-        }
-        let parts = self.parts.iter_mut();
-        let nearest = parts.min_by_key(|part| {
-            let next = part.as_slice().first();
-            next.map_or(u32::MAX, |end| end.position)
-        });
-        self.next = nearest.and_then(Iterator::next);
+        Self { batch, parts, next }
     }
 
     /// The end at a position. Positions are asked for in order.
     #[inline(always)]
     fn at(&mut self, position: u32) -> Option<&'b End> {
-        let end = self.next.filter(|end| end.position == position)?;
-        self.advance();
-        Some(end)
+        if let [all] = &mut *self.parts {
+            let end = self.next.filter(|end| end.position == position)?;
+            self.next = all.next();
+            return Some(end);
+        }
+        self.in_parts(position)
+    }
+
+    fn in_parts(&mut self, position: u32) -> Option<&'b End> {
+        let part = self.parts.get_mut(self.batch.part_of(position))?;
+        let end = part.as_slice().first();
+        end.filter(|end| end.position == position)?;
+        part.next()
     }
 }

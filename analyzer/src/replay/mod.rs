@@ -21,6 +21,7 @@ mod numbers;
 mod outcome;
 mod shard;
 mod slot;
+mod stages;
 mod table;
 mod threads;
 mod timeline;
@@ -41,8 +42,7 @@ use code::Code;
 use heap::Heap;
 use ledger::Ledger;
 use numbers::Numbers;
-use std::sync::mpsc;
-use std::thread;
+use stages::{Idle, Stages};
 
 /// Sums by the counting rules of the contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,9 +113,6 @@ pub(crate) struct Beginning {
     pub(crate) clock: u64,
     pub(crate) chart: Chart,
 }
-
-/// Batches that a stage may be ahead of the next.
-const AHEAD: usize = 2;
 
 /// The replay of one process image, up to the event that came last.
 pub(crate) struct Replay {
@@ -215,10 +212,11 @@ impl Replay {
     pub(crate) fn run<T>(
         &mut self,
         threads: usize,
+        idle: &Idle<'_>,
         mut look: impl FnMut(&mut Events, Batch) -> Result<Batch, T>,
     ) -> T {
         if threads > 1 {
-            return self.run_at_once(threads, look);
+            return self.run_at_once(threads, idle, look);
         }
         loop {
             let batch = self.events.batch(self.spare.take().unwrap_or_default());
@@ -226,46 +224,26 @@ impl Replay {
                 Ok(batch) => batch,
                 Err(result) => return result,
             };
-            self.heap.pair(&mut batch, threads);
+            self.heap.pair(&mut batch);
             self.ledger.book(&batch);
             self.spare = Some(batch);
         }
     }
 
-    /// Queues between the stages keep each of them from waiting for another to wake up.
     fn run_at_once<T>(
         &mut self,
         threads: usize,
+        idle: &Idle<'_>,
         mut look: impl FnMut(&mut Events, Batch) -> Result<Batch, T>,
     ) -> T {
-        let (heap, ledger, events) = (&mut self.heap, &mut self.ledger, &mut self.events);
-        let (to_heap, looked) = mpsc::sync_channel::<Batch>(AHEAD);
-        let (to_ledger, paired) = mpsc::sync_channel::<Batch>(AHEAD);
-        let (give_back, spare) = mpsc::channel();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                for mut batch in looked {
-                    heap.pair(&mut batch, threads);
-                    if to_ledger.send(batch).is_err() {
-                        return;
-                    }
-                }
-            });
-            scope.spawn(move || {
-                for batch in paired {
-                    ledger.book(&batch);
-                    let _ = give_back.send(batch); // nobody wants the last ones
-                }
-            });
+        let stages = Stages::new(&mut self.heap, &mut self.ledger, threads, idle);
+        let events = &mut self.events;
+        stages.run(|stages| {
             loop {
-                let batch = events.batch(spare.try_recv().unwrap_or_default());
+                let batch = events.batch(stages.spare());
                 match look(events, batch) {
-                    // It fails only if a stage panicked, which the scope passes on.
-                    Ok(batch) => drop(to_heap.send(batch)),
-                    Err(result) => {
-                        drop(to_heap);
-                        return result;
-                    }
+                    Ok(batch) => stages.add(batch),
+                    Err(result) => return result,
                 }
             }
         })

@@ -13,7 +13,6 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::iter;
 use std::mem;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Calls that are looked up together, so that their cache misses overlap.
@@ -83,8 +82,8 @@ pub(super) struct Paired {
     pub(super) unknown: Vec<u32>,
     /// Numbers of reallocs of unknown blocks that were closed.
     pub(super) closed_unknown: Vec<u64>,
-    /// Positions of the calls at addresses of these shards.
-    positions: Vec<u32>,
+    /// Positions of the calls at addresses of these shards, unless they are all.
+    pub(super) positions: Vec<u32>,
 }
 
 /// A call, its position, and where its address belongs.
@@ -106,26 +105,43 @@ impl<'c> Placed<'c> {
     }
 }
 
-/// Pairs the calls of a batch at addresses of `shards`, of which the first is number `first`.
+/// Pairs the calls of a batch at addresses of `shards`, of which the first is number `first`: those at the positions in
+/// `paired`, or all.
 pub(super) fn pair(shards: &mut [Shard], first: usize, batch: &Batch, paired: &mut Paired) {
-    paired.begin();
-    let size: usize = shards.iter().map(|shard| shard.own.table.size()).sum();
-    if size <= NEAR && shards.len() == SHARDS {
-        for (position, call) in (0..).zip(&batch.calls) {
-            let placed = Placed::of(call, position);
-            shards[placed.key.shard()].call(placed, batch, paired);
-        }
+    if shards.len() < SHARDS {
+        let positions = mem::take(&mut paired.positions);
+        let calls = positions.iter().map(|position| {
+            let call = &batch.calls[*position as usize];
+            Placed::of(call, *position)
+        });
+        pair_far(shards, first, batch, paired, calls);
+        paired.positions = positions;
         return;
     }
-    let positions = positions(batch, first..first + shards.len(), paired);
-    // Each waits twice for what it needs of memory to come: its tags, then its entry.
+    let calls = (0..).zip(&batch.calls);
+    let calls = calls.map(|(position, call)| Placed::of(call, position));
+    let size: usize = shards.iter().map(|shard| shard.own.table.size()).sum();
+    if size > NEAR {
+        pair_far(shards, first, batch, paired, calls);
+        return;
+    }
+    for placed in calls {
+        shards[placed.key.shard()].call(placed, batch, paired);
+    }
+}
+
+/// Pairs calls whose entries are not in the processor's cache: each waits twice for what it needs of memory to come, its tags,
+/// then its entry.
+fn pair_far<'c>(
+    shards: &mut [Shard],
+    first: usize,
+    batch: &Batch,
+    paired: &mut Paired,
+    calls: impl Iterator<Item = Placed<'c>>,
+) {
     let mut waiting = [None; 2 * TOGETHER];
-    let placed = positions.iter().map(|position| {
-        let call = &batch.calls[*position as usize];
-        Some(Placed::of(call, *position))
-    });
     let last = iter::repeat_n(None, waiting.len());
-    for (turn, placed) in placed.chain(last).enumerate() {
+    for (turn, placed) in calls.map(Some).chain(last).enumerate() {
         let table = |key: Key| &shards[key.shard() - first].own.table;
         if let Some(Placed { key, .. }) = placed {
             table(key).fetch_tags(key);
@@ -137,20 +153,6 @@ pub(super) fn pair(shards: &mut [Shard], first: usize, batch: &Batch, paired: &m
             shards[placed.key.shard() - first].call(placed, batch, paired);
         }
     }
-    paired.positions = positions;
-}
-
-/// Positions of the calls at addresses of some shards, in memory that `paired` lends.
-fn positions(batch: &Batch, shards: Range<usize>, paired: &mut Paired) -> Vec<u32> {
-    let mut positions = mem::take(&mut paired.positions);
-    positions.resize(batch.calls.len(), 0);
-    let mut mine = 0;
-    for (position, call) in (0..).zip(&batch.calls) {
-        positions[mine] = position;
-        mine += usize::from(shards.contains(&Key::of(call.address).shard()));
-    }
-    positions.truncate(mine);
-    positions
 }
 
 impl Shard {
@@ -448,12 +450,14 @@ fn look_up(base: Option<&Base>, address: u64) -> Option<Entry> {
 
 impl Paired {
     /// Empties it, but for the memory that it has.
-    fn begin(&mut self) {
+    pub(super) fn clear(&mut self) {
         let mut ends = mem::take(&mut self.ends);
+        let mut positions = mem::take(&mut self.positions);
         ends.clear();
+        positions.clear();
         *self = Self {
             ends,
-            positions: mem::take(&mut self.positions),
+            positions,
             ..Self::default()
         };
     }

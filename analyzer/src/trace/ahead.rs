@@ -1,39 +1,49 @@
-//! The frames of an input that is read once, judged: ahead of who asks for them, where there is a thread for that.
+//! The frames of an input that is read once, judged: ahead of who asks for them, where another thread has time for that.
 
 use super::Condition;
 use super::frames::{Account, Block, Found, Frames, Rest};
 use super::input::Store;
 use super::judge::Judged;
 use rayon::prelude::*;
-use std::io::{self, Cursor, Read};
+use std::collections::VecDeque;
+use std::io::{self, Cursor, Read as _};
 use std::mem;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Blocks that are read ahead.
 const AHEAD: usize = 2;
 
 /// The judged frames of an input, block by block.
 pub(super) struct Ahead {
-    from: From,
+    reading: Arc<Reading>,
     /// The block that was given last.
     last: Option<Span>,
 }
 
-enum From {
-    /// Found already, or to be looked for when it is asked for.
-    Here(Box<Frames>, Vec<Found>),
-    Thread(Reading),
+/// What is left of an input. Any thread can read on and judge what it read, several at once.
+pub(crate) struct Reading {
+    unread: Mutex<Option<Unread>>,
+    /// What was read and not yet given. Only who holds `unread` adds to it.
+    read: Mutex<Read>,
+    /// A block was judged.
+    judged: Condvar,
 }
 
-/// A thread that reads.
-struct Reading {
-    blocks: Receiver<io::Result<(Span, Vec<Judged>)>>,
-    thread: JoinHandle<Frames>,
-    should_stop: Arc<AtomicBool>,
+struct Unread {
+    frames: Box<Frames>,
+    /// What was found in the first block, which is read.
+    found: Option<Vec<Found>>,
 }
+
+#[derive(Default)]
+struct Read {
+    /// In order; `None`: somebody judges it.
+    blocks: VecDeque<Option<io::Result<Next>>>,
+    /// Blocks that were here before the first of them.
+    given: usize,
+}
+
+type Next = (Span, Vec<Judged>);
 
 /// A block, where that and what was looked at in it begin and end in the input, and the accounts then.
 pub(super) struct Span {
@@ -48,39 +58,27 @@ pub(super) struct Span {
 impl Ahead {
     /// What `frames` gives, after `found`, which came of its last block.
     pub(super) fn of(frames: Box<Frames>, found: Vec<Found>) -> Self {
-        let from = if rayon::current_num_threads() == 1 {
-            From::Here(frames, found)
-        } else {
-            let (to, blocks) = mpsc::sync_channel(AHEAD);
-            let should_stop = Arc::new(AtomicBool::new(false));
-            let stop = Arc::clone(&should_stop);
-            From::Thread(Reading {
-                blocks,
-                thread: thread::spawn(move || read_on(*frames, found, &to, &stop)),
-                should_stop,
-            })
-        };
-        Self { from, last: None }
+        let found = Some(found);
+        Self {
+            reading: Arc::new(Reading {
+                unread: Mutex::new(Some(Unread { frames, found })),
+                read: Mutex::default(),
+                judged: Condvar::new(),
+            }),
+            last: None,
+        }
+    }
+
+    /// For other threads, to read ahead.
+    pub(super) fn reading(&self) -> Arc<Reading> {
+        Arc::clone(&self.reading)
     }
 
     /// What the next block holds; perhaps nothing. `None`: there is no more.
     pub(super) fn next_block(&mut self) -> io::Result<Option<Vec<Judged>>> {
-        let next = match &mut self.from {
-            From::Here(frames, found) => {
-                if self.last.is_some() {
-                    if frames.has_ended() {
-                        return Ok(None);
-                    }
-                    frames.read_block(found)?;
-                }
-                Ok((frames.span(), judge(mem::take(found))))
-            }
-            From::Thread(reading) => match reading.blocks.recv() {
-                Ok(next) => next,
-                Err(_) => return Ok(None),
-            },
+        let Some((span, judged)) = self.reading.next().transpose()? else {
+            return Ok(None);
         };
-        let (span, judged) = next?;
         self.last = Some(span);
         Ok(Some(judged))
     }
@@ -93,20 +91,15 @@ impl Ahead {
 
     /// All from the block that was given last on, or from its end on, to be read again.
     pub(super) fn into_rest(self, with_last: bool, store: Option<&Store>) -> io::Result<Rest> {
-        let mut blocks = Vec::new();
-        let frames = match self.from {
-            From::Here(frames, _) => Some(*frames),
-            From::Thread(reading) => {
-                reading.should_stop.store(true, Relaxed); // the channel orders the rest
-                for block in &reading.blocks {
-                    blocks.push(block?.0);
-                }
-                reading.thread.join().ok()
-            }
-        };
-        let (Some(frames), Some(last)) = (frames, self.last) else {
+        let unread = lock(&self.reading.unread).take();
+        let (Some(Unread { frames, .. }), Some(last)) = (unread, self.last) else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
+        let mut blocks = vec![last];
+        while let Some(next) = self.reading.next_read() {
+            blocks.push(next?.0);
+        }
+        let last = &blocks[0];
         let input = frames.input();
         let (offset, account) = if with_last {
             (last.begin, last.before.clone())
@@ -116,7 +109,6 @@ impl Ahead {
         if let Some(store) = store {
             return Ok(Rest::new(store.clone(), 0, input, offset, account));
         }
-        blocks.insert(0, last);
         let mut bytes = Vec::new();
         let mut to = offset;
         for span in blocks {
@@ -130,23 +122,111 @@ impl Ahead {
     }
 }
 
-fn read_on(
-    mut frames: Frames,
-    mut found: Vec<Found>,
-    to: &SyncSender<io::Result<(Span, Vec<Judged>)>>,
-    should_stop: &AtomicBool,
-) -> Frames {
-    loop {
-        let block = (frames.span(), judge(mem::take(&mut found)));
-        let goes_on = to.send(Ok(block)).is_ok() && !should_stop.load(Relaxed);
-        if !goes_on || frames.has_ended() {
-            return frames;
+impl Reading {
+    /// Reads ahead, if there is more, nobody else reads, and not enough is read yet. Gives whether it did.
+    pub(crate) fn read_ahead(&self) -> bool {
+        if lock(&self.read).blocks.len() >= AHEAD {
+            return false;
         }
-        if let Err(error) = frames.read_block(&mut found) {
-            let _ = to.send(Err(error)); // nobody reads on if nobody listens
-            return frames;
+        let mut unread = match self.unread.try_lock() {
+            Ok(unread) => unread,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let Some(next) = unread.as_mut().and_then(Unread::next) else {
+            return false;
+        };
+        let mut read = lock(&self.read);
+        let mut place = Place {
+            reading: self,
+            number: read.given + read.blocks.len(),
+            judged: Err(io::ErrorKind::Other.into()),
+        };
+        read.blocks.push_back(None);
+        drop(read);
+        drop(unread);
+        place.judged = next.map(|(span, found)| (span, judge(found)));
+        true
+    }
+
+    /// The next block. `None`: there is no more.
+    fn next(&self) -> Option<io::Result<Next>> {
+        if let Some(next) = self.next_read() {
+            return Some(next);
+        }
+        let mut unread = lock(&self.unread);
+        // Somebody may have read in between.
+        if !lock(&self.read).blocks.is_empty() {
+            drop(unread);
+            return self.next_read();
+        }
+        let next = unread.as_mut()?.next()?;
+        drop(unread);
+        Some(next.map(|(span, found)| (span, judge(found))))
+    }
+
+    /// The next block that was read, once it is judged. `None`: none was.
+    fn next_read(&self) -> Option<io::Result<Next>> {
+        let mut read = lock(&self.read);
+        loop {
+            if let Some(next) = read.blocks.front_mut()?.take() {
+                read.blocks.pop_front();
+                read.given += 1;
+                return Some(next);
+            }
+            // Better than to wait.
+            drop(read);
+            let was_idle = !self.read_ahead();
+            read = lock(&self.read);
+            if was_idle && read.blocks.front()?.is_none() {
+                read = self
+                    .judged
+                    .wait(read)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
+}
+
+/// Where a block goes that is judged; even if that panics.
+struct Place<'r> {
+    reading: &'r Reading,
+    number: usize,
+    judged: io::Result<Next>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let judged = mem::replace(&mut self.judged, Err(io::ErrorKind::Other.into()));
+        let mut read = lock(&self.reading.read);
+        let place = self.number - read.given; // it is not given before
+        if let Some(block) = read.blocks.get_mut(place) {
+            *block = Some(judged);
+        }
+        self.reading.judged.notify_all();
+    }
+}
+
+impl Unread {
+    /// Reads a block. `None`: there is no more.
+    fn next(&mut self) -> Option<io::Result<(Span, Vec<Found>)>> {
+        let found = match self.found.take() {
+            Some(found) => found,
+            None if self.frames.has_ended() => return None,
+            None => {
+                let mut found = Vec::new();
+                if let Err(error) = self.frames.read_block(&mut found) {
+                    return Some(Err(error));
+                }
+                found
+            }
+        };
+        Some(Ok((self.frames.span(), found)))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Judges frames; where other stages do not use all threads, several at once.

@@ -1,6 +1,6 @@
 //! The sources of one stream, in the order of the input.
 
-use super::ahead::{Ahead, judge};
+use super::ahead::{self, Ahead, judge};
 use super::frames::{Found, Frames, Rest};
 use super::index::Run;
 use super::judge::{Content, Judged};
@@ -8,6 +8,7 @@ use super::source::Holder;
 use super::{Reading, Source, Trace, TraceError};
 use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 /// Where the sources of a stream come from.
@@ -36,6 +37,14 @@ impl Supply {
 }
 
 impl Supply {
+    /// For other threads to read ahead, where it is an input that is read once.
+    pub(crate) fn reading(&self) -> Option<Arc<ahead::Reading>> {
+        match &self.from {
+            From::Alone(ahead) => Some(ahead.reading()),
+            _ => None,
+        }
+    }
+
     /// Whether it comes from an input that is read once.
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self.from, From::Alone(_))
