@@ -81,7 +81,7 @@ fn answer_reading(cli: &Cli, waiting: &Waiting) -> Result<u8, Stopped> {
         Command::Report(report) => verbs::reading::report(report, &terminal, &mut out, &mut say),
         Command::Check(check) => verbs::check::check(check, &terminal, &mut out, &mut say),
         Command::Blocks(blocks) => verbs::blocks::blocks(blocks, &terminal, &mut out, &mut say),
-        Command::Timeline(asked) => verbs::blocks::timeline(asked, &mut out, &mut say),
+        Command::Timeline(asked) => verbs::blocks::timeline(asked, &terminal, &mut out, &mut say),
         Command::Diff(asked) => verbs::blocks::diff(asked, &terminal, &mut out, &mut say),
         Command::Symbols(symbols) => verbs::modules::symbols(symbols, &terminal, &mut out),
         Command::Bundle(bundle) => verbs::modules::bundle(bundle, &terminal, &mut out),

@@ -430,3 +430,75 @@ fn records_without_a_size_say_so() {
         "{text}"
     );
 }
+
+#[test]
+fn times_between_which_there_is_nothing_are_refused() {
+    let scratch = Scratch::new("contradiction");
+    let path = trace(&scratch);
+    for (verb, options) in [
+        ("report", "--from 3s --to 1s"),
+        ("report", "--from 1s --to 1s"),
+        ("report", "--from 3s --until 2s"),
+        ("check", "--from 3s --to 1s"),
+        ("blocks", "--live --from 3s --to 1s"),
+        ("blocks", "--at 1s --from 2s"),
+        ("blocks", "--until 1s --from 2s"),
+        ("timeline", "--from 3s --to 1s"),
+        ("report", "--size 9..3"),
+    ] {
+        let refused = run(verb, &path, options);
+        assert_eq!(
+            (refused.status, refused.stdout.as_str()),
+            (2, ""),
+            "{verb} {options}"
+        );
+        assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+    }
+    let alone = Run::of(command().arg(&path).args(["--from", "3s", "--to", "1s"]));
+    assert_eq!(alone.status, 2, "a file alone: {alone:?}");
+    assert_eq!(
+        run("report", &path, "--from 1s --to 2s --until 2s").status,
+        0
+    );
+}
+
+#[test]
+fn no_verb_writes_lines_that_are_wider_than_asked_for() {
+    let scratch = Scratch::new("wide");
+    let mut writer = Writer::new();
+    let module = format!("/opt/{}/plug.so", "long-name/".repeat(4));
+    writer.module(0x70_0000, 0x1000, &module);
+    for (ptr, time) in [(0x1000, 0), (0x7fff_1234_5678, 400), (0x2000, 65_000)] {
+        writer.record(Record {
+            op: 1,
+            ptr,
+            size: 123_456_789,
+            time,
+            pc: 0x70_0100,
+            base: 0x70_0000,
+            ..Record::default()
+        });
+    }
+    let path = scratch.write("wide.hwt", writer.free(0x1000).free(0x1000).end().bytes());
+    for width in ["60", "80", "100"] {
+        for (verb, options) in [
+            ("report", "--usage"),
+            ("report", "--by module"),
+            ("report", "--until 1s"),
+            ("check", "--size 1.."),
+            ("blocks", "--live"),
+            ("blocks", "--at 1s"),
+            ("blocks", "--ptr 0x7fff12345678"),
+            ("timeline", "--step 10s"),
+            ("info", ""),
+            ("verify", ""),
+            ("symbols", ""),
+        ] {
+            let run = run(verb, &path, &format!("{options} --width {width}"));
+            assert!([0, 1].contains(&run.status), "{run:?}");
+            let most: usize = width.parse().unwrap();
+            let long = run.stdout.lines().find(|line| line.chars().count() > most);
+            assert_eq!(long, None, "{verb} {options} in {width}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub(crate) use files::*;
 pub(crate) use options::*;
 pub(crate) use reports::*;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
@@ -114,11 +115,12 @@ impl Cli {
         }
         let cli = Self::try_parse_from(arguments)?;
         let Command::Files(rest) = cli.command else {
-            return Ok(cli);
+            return cli.without_contradiction();
         };
         let asked = ["heapwire".into(), "report".into()];
         let likely_verb = rest.first().and_then(|first| likely_verb(first));
         let report = Self::try_parse_from(asked.into_iter().chain(rest))?;
+        let report = report.without_contradiction()?;
         Ok(Self {
             command: report.command,
             color: match report.color {
@@ -128,6 +130,31 @@ impl Cli {
             width: report.width.or(cli.width),
             likely_verb,
         })
+    }
+}
+
+impl Cli {
+    /// Refuses times between which there is nothing.
+    fn without_contradiction(self) -> Result<Self, clap::Error> {
+        let (from, to, until) = match &self.command {
+            Command::Report(asked) => (asked.filters.from, asked.filters.to, asked.until),
+            Command::Check(asked) => {
+                let asked = &asked.report;
+                (asked.filters.from, asked.filters.to, asked.until)
+            }
+            Command::Blocks(asked) => (asked.filters.from, asked.filters.to, asked.last()),
+            Command::Timeline(asked) => (asked.from, asked.to, None),
+            Command::Diff(asked) => (asked.filters.from, asked.filters.to, None),
+            _ => (None, None, None),
+        };
+        let what = if from.zip(to).is_some_and(|(from, to)| from >= to) {
+            "nothing is between them: --from is not before --to"
+        } else if from.zip(until).is_some_and(|(from, until)| from > until) {
+            "nothing is between them: --from is after the moment up to which the trace is looked at"
+        } else {
+            return Ok(self);
+        };
+        Err(Self::command().error(ErrorKind::ArgumentConflict, what))
     }
 }
 

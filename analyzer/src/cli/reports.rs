@@ -165,6 +165,16 @@ pub(crate) struct Blocks {
     pub(crate) reporting: Reporting,
 }
 
+impl Blocks {
+    /// The time up to which the trace is looked at, if that is given.
+    pub(super) fn last(&self) -> Option<u64> {
+        match self.at {
+            Some(At::Time(time)) => Some(time),
+            _ => self.until,
+        }
+    }
+}
+
 /// A moment at which blocks are live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {

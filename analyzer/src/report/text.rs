@@ -94,6 +94,14 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
     page.finish()
 }
 
+/// A remark in lines that are as wide as asked for.
+#[must_use]
+pub fn render_remark(text: &str, options: &TextOptions) -> String {
+    let mut page = Page::new(options, 0);
+    page.remark(text);
+    page.finish()
+}
+
 fn body(page: &mut Page<'_>, report: &Report, process: &Process) {
     let is_part = !report.filter.is_empty();
     if is_part {

@@ -2,7 +2,7 @@
 
 use super::reading::{self, Stopped, Terminal};
 use crate::cli::{self, At, Blocks, Diff, Format, Timeline};
-use heapwire::report::text::{render_blocks, render_difference, render_history};
+use heapwire::report::text::{render_blocks, render_difference, render_history, render_remark};
 use heapwire::report::{Process, json};
 use heapwire::{Options, Per, Selection, Until};
 use std::io::Write;
@@ -53,6 +53,7 @@ pub(crate) fn blocks(
 /// `heapwire timeline`: gives the exit status.
 pub(crate) fn timeline(
     asked: &Timeline,
+    terminal: &Terminal,
     out: &mut dyn Write,
     say: &mut dyn Write,
 ) -> Result<u8, Stopped> {
@@ -76,11 +77,12 @@ pub(crate) fn timeline(
         rows(process, asked, out, &mut shown)?;
     }
     if shown.unsure && !asked.csv {
-        writeln!(
-            out,
-            "\n  ~ calls may have been made in another one of the steps marked so that follow each other: the threads had \
-             paused,\n    and not read the clock again yet"
-        )?;
+        let remark = render_remark(
+            "~ calls may have been made in another one of the steps marked so that follow each other: the threads had paused, \
+             and not read the clock again yet",
+            &terminal.options(),
+        );
+        write!(out, "\n{remark}")?;
     }
     out.flush()?;
     if !shown.any && reading::no_records(&report.warnings).is_none() {

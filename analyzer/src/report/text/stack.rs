@@ -119,16 +119,27 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Columns below which a call has a line of its own.
+const LEAST: usize = 24;
+
 /// Writes a row for each head and the call that it is about, the calls below each other.
 pub(super) fn rows(page: &mut Page<'_>, heads: &[String], calls: &[Call]) {
     let head = heads.iter().map(|head| columns(head)).max().unwrap_or(0);
-    let widths = split(
-        &calls.iter().collect::<Vec<_>>(),
-        page.width().saturating_sub(2 + head + 2),
-    );
+    let beside = page.width().saturating_sub(2 + head + 2);
+    let is_beside = beside >= LEAST;
+    let room = match is_beside {
+        true => beside,
+        false => page.width().saturating_sub(4),
+    };
+    let widths = split(&calls.iter().collect::<Vec<_>>(), room);
     for (text, call) in heads.iter().zip(calls) {
-        let text = left(text, head);
-        page.line(&format!("  {text}  {}", call.in_columns(widths)));
+        let call = call.in_columns(widths);
+        if is_beside {
+            page.line(&format!("  {}  {call}", left(text, head)));
+        } else {
+            page.line(&format!("  {text}"));
+            page.line(&format!("    {call}"));
+        }
     }
 }
 

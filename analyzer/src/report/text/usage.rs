@@ -69,7 +69,7 @@ fn classes(
     page.heading(Ink::Strong, name, about);
     for class in classes {
         let length = u128::from(class.blocks) * u128::from(BAR) / u128::from(most.max(1));
-        let room = page.width().saturating_sub(LABEL + 18);
+        let room = page.width().saturating_sub(LABEL + 24);
         let length = usize::try_from(length).unwrap_or(0).min(room);
         page.line(&format!(
             "  {} and up  {}  {}",
@@ -99,8 +99,13 @@ fn table(page: &mut Page<'_>, name: &str, rows: &[(String, [u64; 4])]) {
             bytes(*live_bytes),
         ];
         let figures = figures.map(|figure| right(&figure, 11)).join("  ");
-        let room = page.width().saturating_sub(4 * 13 + 3).max(LABEL);
-        page.line(&format!("  {figures}  {}", cut_start(label, room)));
+        if page.is_wide() {
+            let room = page.width().saturating_sub(4 * 13 + 3).max(LABEL);
+            page.line(&format!("  {figures}  {}", cut_start(label, room)));
+        } else {
+            page.line(&format!("  {figures}"));
+            page.line(&format!("    {}", cut_start(label, page.width() - 4)));
+        }
     }
     if !rest.is_empty() {
         page.remark(&format!(
