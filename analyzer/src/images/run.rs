@@ -158,15 +158,12 @@ impl Run<'_> {
                         parent.order.rest(|it| trace.can_read_again(it));
                     }
                 }
-                Next::Several => {
-                    let declaration = self.plan.declarations[root].take();
-                    let begin = (self.plan.begin_clock, self.plan.begin_wall);
-                    self.plan = Plan::of(self.trace, None)?;
-                    self.plan.declarations[root] = declaration;
-                    (self.plan.begin_clock, self.plan.begin_wall) = begin;
-                    let children = mem::take(&mut self.plan.children[root]);
-                    running.children = children.into_iter().peekable();
+                // Others may come later in the input, with calls before that moment.
+                Next::Stopped if running.supply.is_alone() => {
+                    self.trace.expect_several(&mut running.supply)?;
+                    self.plan_anew(root, running)?;
                 }
+                Next::Several => self.plan_anew(root, running)?,
                 Next::Stopped => {
                     running.has_stand_in = true;
                     if let Some(next) = running.stand_in(&mut self.plan, stop) {
@@ -186,6 +183,18 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Takes other streams into account, which turned up while that of `root` was replayed.
+    fn plan_anew(&mut self, root: usize, running: &mut Running) -> Result<(), TraceError> {
+        let declaration = self.plan.declarations[root].take();
+        let begin = (self.plan.begin_clock, self.plan.begin_wall);
+        self.plan = Plan::of(self.trace, None)?;
+        self.plan.declarations[root] = declaration;
+        (self.plan.begin_clock, self.plan.begin_wall) = begin;
+        let children = mem::take(&mut self.plan.children[root]);
+        running.children = children.into_iter().peekable();
+        Ok(())
     }
 
     fn finish(&mut self, running: Running) {

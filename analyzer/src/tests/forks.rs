@@ -151,6 +151,33 @@ fn a_child_that_began_before_a_moment_inherits_all_that_was_there_at_its_fork() 
     assert!(report.processes.iter().all(|it| it.errors.is_empty()));
 }
 
+/// A program that was started without a record of it, as `posix_spawn` starts them, is known by its own frames alone.
+#[test]
+fn who_comes_after_the_moment_in_what_is_read_once_is_not_passed_over() {
+    let mut first = Made::new(0xA0);
+    first.at(0).malloc(A, 10, 0x10).at(50);
+    for _ in 0..10_000 {
+        first.malloc(B, 20, 0x20).free(B, 0x21);
+    }
+    first.lose(1 << 20).free(A, 0x11).end(0);
+    let mut second = Made::new(0xB0);
+    second.at(10).malloc(A, 30, 0x30).end(0);
+    let text = vec![b'x'; 8 << 20];
+    let bytes = [first.bytes(), text, second.bytes()].concat();
+    let options = Options {
+        until: Some(Until::Time(20_000_000)),
+        ..Options::default()
+    };
+    let live = |trace: Result<Trace, _>| {
+        let report = crate::analyze_trace(trace.unwrap(), &options).unwrap();
+        let processes = report.processes.iter();
+        let live: Vec<_> = processes.map(|it| it.totals.live_bytes).collect();
+        live
+    };
+    assert_eq!(live(Trace::of_bytes([bytes.clone()])), [10, 30]);
+    assert_eq!(live(Trace::of_stream(bytes)), [10, 30]);
+}
+
 #[test]
 fn inherited_blocks_are_listed_as_such() {
     let (parent, mut child) = family();
