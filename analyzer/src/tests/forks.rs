@@ -382,6 +382,28 @@ fn a_child_that_knows_itself_by_another_pid_is_no_missing_one() {
     assert_eq!(warned(&report([parent.bytes()]), "child-missing"), 2);
 }
 
+/// Its fork record was lost, but it calls its parent as that calls itself: its pid is what the parent knows.
+#[test]
+fn a_child_that_nobody_told_of_is_not_the_missing_one() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(A, 1, 0x10);
+    let keys = |pid: u64| {
+        format!(
+            "ppid={pid}\0parent=000000a0\0fork={}\0began=fork\0",
+            parent.next
+        )
+    };
+    let child = |parent: u64| {
+        let mut child = Made::bare(0xB0);
+        child.process(4711, &keys(parent)).malloc(B, 1, 0x20).end(0);
+        child.bytes()
+    };
+    let (untold, elsewhere) = (child(4000 + 0xA0), child(0));
+    parent.push(0x75, 0, [77, 0, 0, 0]).end(0);
+    let missing = |child| warned(&report([parent.bytes(), child]), "child-missing");
+    assert_eq!((missing(untold), missing(elsewhere)), (1, 0));
+}
+
 /// What is not there must not read as good news.
 #[test]
 fn a_child_and_an_image_of_which_nothing_is_there_are_named() {

@@ -465,20 +465,31 @@ fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
     );
 }
 
-/// How many forked children are not among the images. One in a pid namespace of its own calls itself otherwise than its parent does: such
-/// a child of the same parent counts for one whose pid nobody has.
+/// How many forked children are not among the images. One in a pid namespace of its own calls itself, and its parent, otherwise than
+/// that one does: such a child of the same parent counts for one whose pid nobody has.
 fn children_unseen(images: &[Image], is_known: impl Fn(u64) -> bool) -> u64 {
     let mut told = FxHashSet::default();
     let mut unseen: FxHashMap<u32, u64> = FxHashMap::default();
+    let pids: FxHashMap<u32, Option<u64>> = images.iter().map(|it| (it.tag, it.pid)).collect();
     for image in images {
         let new = image.outcome.forked.iter().filter(|pid| told.insert(**pid));
         let count = new.filter(|pid| !is_known(**pid)).count() as u64;
         unseen.insert(image.tag, count);
     }
     for image in images {
-        let fork = image.declaration.as_ref().and_then(|it| it.fork);
+        let Some((declared, fork)) = image
+            .declaration
+            .as_ref()
+            .and_then(|it| Some((it, it.fork?)))
+        else {
+            continue;
+        };
         let is_told = image.pid.is_some_and(|pid| told.contains(&pid));
-        if !is_told && let Some(count) = fork.and_then(|fork| unseen.get_mut(&fork.parent)) {
+        let is_elsewhere = declared.parent_pid != pids.get(&fork.parent).copied().flatten();
+        if !is_told
+            && is_elsewhere
+            && let Some(count) = unseen.get_mut(&fork.parent)
+        {
             *count = count.saturating_sub(1);
         }
     }
