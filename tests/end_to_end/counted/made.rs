@@ -6,9 +6,14 @@ use std::path::PathBuf;
 
 /// Two processes of three threads, with calls that look random, each process with a clock that goes on by some milliseconds.
 pub(super) fn made(scratch: &Scratch) -> PathBuf {
+    made_of(scratch, "made.hwt", 1)
+}
+
+/// The same with other calls for each `seed`.
+pub(super) fn made_of(scratch: &Scratch, name: &str, seed: u64) -> PathBuf {
     let mut parent = Writer::new();
     parent.module(0x70_0000, 0x1000, "/opt/lib/libother.so");
-    let mut state = 1;
+    let mut state = seed;
     let mut blocks = calls(&mut parent, &mut state, Vec::new(), 0);
     let mut child = Writer::bare(0x0BAD_CAFE);
     child.next = parent.next;
@@ -34,7 +39,7 @@ pub(super) fn made(scratch: &Scratch) -> PathBuf {
     blocks = calls(&mut parent, &mut state, blocks, 20);
     assert!(!blocks.is_empty());
     let bytes = [parent.end().bytes(), child.end().bytes()].concat();
-    scratch.write("made.hwt", bytes)
+    scratch.write(name, bytes)
 }
 
 fn keyed(keys: &[&str]) -> Vec<u8> {
@@ -50,8 +55,11 @@ fn calls(writer: &mut Writer, state: &mut u64, mut blocks: Vec<u64>, zone: u64) 
         (*state >> 33) % bound
     };
     let mut fresh = 0x10_0000 * (1 + zone);
-    for _ in 0..60 {
+    for cycle in 0..60 {
         writer.flush();
+        if cycle % 25 == 12 {
+            writer.declare(0xF0, [cycle, 0, 0x40_1136], b"cycle");
+        }
         writer.frame.tid = u32::try_from(4711 + below(3)).unwrap();
         writer.frame.clock += below(9) * 1_000_000;
         let is_other = below(3) == 0;

@@ -1,7 +1,9 @@
 //! What the verbs say of parts of a trace, counted a second time: out of `dump`, one record after the other, in the simplest way.
 
+mod differences;
 mod filter;
 mod made;
+mod orders;
 mod replayed;
 
 use filter::Filter;
@@ -31,6 +33,7 @@ fn shown(found: &Value) -> Vec<Vec<Live>> {
         number: 0,
         address: hexadecimal(&block["address"]),
         size: number(&block["size"]),
+        pc: hexadecimal(&block["stack"][0]["address"]),
         thread: number(&block["thread"]),
         time: number(&block["time_ns"]),
         inherited: block["inherited"] == true,
@@ -93,6 +96,11 @@ impl Checked {
         self.cycles();
         self.timelines();
         self.histories();
+        self.ages();
+        self.functions();
+        self.marks();
+        self.orders();
+        self.depths();
     }
 
     fn totals(&self) {

@@ -13,6 +13,16 @@ pub(super) struct Call {
     pub(super) time: u64,
     pub(super) address: u64,
     pub(super) size: u64,
+    pub(super) pc: u64,
+}
+
+/// A mark of the program.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub(super) number: u64,
+    pub(super) id: u64,
+    pub(super) label: String,
+    pub(super) time: u64,
 }
 
 /// The records of one process image.
@@ -22,6 +32,7 @@ pub(super) struct Stream {
     pub(super) fork: Option<(String, u64)>,
     pub(super) begin: u64,
     pub(super) calls: Vec<Call>,
+    pub(super) marks: Vec<Mark>,
     pub(super) pid: u64,
     /// The time of the last record of any kind, or when it was seen to end.
     pub(super) last: u64,
@@ -35,6 +46,7 @@ pub(super) struct Live {
     pub(super) number: u64,
     pub(super) address: u64,
     pub(super) size: u64,
+    pub(super) pc: u64,
     pub(super) thread: u64,
     pub(super) time: u64,
     pub(super) inherited: bool,
@@ -91,12 +103,15 @@ pub(super) fn dumped(trace: &Path) -> Vec<(String, Stream)> {
         match fields["op"] {
             "process" => {
                 stream.pid = of("ptr");
-                let keys = || text.trim_matches('"').split("\\x00");
-                let key = |name: &str| keys().find_map(|key| key.strip_prefix(name));
-                let fork = key("fork=").and_then(|number| number.parse().ok());
-                stream.fork = key("parent=").map(str::to_owned).zip(fork);
+                stream.fork = fork(text);
             }
             "end" | "exec" => stream.has_ended = true,
+            "mark" => stream.marks.push(Mark {
+                number: of("number"),
+                id: of("ptr"),
+                label: text.trim_matches('"').to_owned(),
+                time,
+            }),
             op if fields.contains_key("family") => stream.calls.push(Call {
                 op: op.to_owned(),
                 number: of("number"),
@@ -104,11 +119,20 @@ pub(super) fn dumped(trace: &Path) -> Vec<(String, Stream)> {
                 time: of("time_ns"),
                 address: of("ptr"),
                 size: of("size"),
+                pc: of("pc"),
             }),
             _ => {}
         }
     }
     streams
+}
+
+/// The parent's stream and the fork point in the text of a declaration.
+fn fork(text: &str) -> Option<(String, u64)> {
+    let keys = || text.trim_matches('"').split("\\x00");
+    let key = |name: &str| keys().find_map(|key| key.strip_prefix(name));
+    let fork = key("fork=").and_then(|number| number.parse().ok());
+    key("parent=").map(str::to_owned).zip(fork)
 }
 
 impl Counted {
@@ -182,6 +206,7 @@ impl Counted {
             number: call.number,
             address: call.address,
             size: call.size,
+            pc: call.pc,
             thread: call.thread,
             time: call.time,
             inherited: false,
