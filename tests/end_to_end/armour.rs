@@ -95,6 +95,30 @@ fn what_an_echo_leaves_of_lines_is_told_from_what_is_lost() {
     assert!(!says_so && !is_complete && status != 0);
 }
 
+/// Frames that did not come whole are between others of the same thread, or before them: their numbers are known.
+#[test]
+fn what_did_not_come_of_a_process_that_ended_is_an_exact_number() {
+    let scratch = Scratch::new("exact");
+    let lines = armoured(&trace(), 76);
+    let of = |lines: &[Vec<u8>]| {
+        let path = scratch.write("log", lines.concat());
+        let report = json(&on(&["report", "--format", "json"], &path));
+        let trace = &report["trace"];
+        let all = number(&trace["records"]) + number(&trace["lost_records"]);
+        (all, trace["lost_is_lower_bound"] == false)
+    };
+    let (all, _) = of(&lines);
+    for begin in 1..lines.len() / 2 {
+        assert_eq!(of(&lines[begin..]), (all, true), "from line {begin}");
+        let without = [&lines[..begin], &lines[begin + 1..]].concat();
+        assert_eq!(of(&without), (all, true), "without line {begin}");
+    }
+    assert!(!of(&lines[..lines.len() - 1]).1, "the end did not come");
+    let mut changed = lines.clone();
+    changed[9][30] ^= 1;
+    assert!(!of(&changed).1, "nobody knows whose line it was");
+}
+
 #[test]
 fn reports_on_logs_are_those_on_the_trace() {
     let scratch = Scratch::new("armour");

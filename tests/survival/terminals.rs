@@ -451,6 +451,7 @@ fn a_capture_may_begin_anywhere() {
             assert_eq!(list(&process["errors"]).len(), 0, "{about}");
             let trace = &report["trace"];
             assert_eq!(trace["complete"], false, "{about}");
+            assert_eq!(trace["lost_is_lower_bound"], false, "{about}");
             let records = number(&trace["records"]) + number(&trace["lost_records"]);
             assert_eq!(records, number(&whole["trace"]["records"]), "{about}");
             assert_eq!(

@@ -49,7 +49,8 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         complete: is_whole && !images.images.is_empty(),
         records: outcomes().map(|it| it.counts.records).sum(),
         lost_records,
-        lost_is_lower_bound: is_lower_bound(trace, &images.images) || damaged_bytes > 0,
+        lost_is_lower_bound: is_lower_bound(trace, &images.images)
+            || of_logs(|it| it.damaged_bytes) > 0,
         lost_by_recorder: saturating_sum(
             images
                 .images
@@ -65,7 +66,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
 
 /// Whether more records may be lost than there are numbers missing: how far the numbers went is not known.
 pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
-    trace.condition.damaged_bytes > 0
+    trace.condition.damaged_bytes > 0 && !trace.accounts_for_damage()
         || trace.left_out > 0
         || images
             .iter()

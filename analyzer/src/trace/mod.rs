@@ -304,6 +304,14 @@ impl Trace {
         self.inputs.iter().filter_map(Input::armour)
     }
 
+    /// Whether all damage is of frames that came as lines and are known to be missing, with all numbers that they may have had.
+    pub(crate) fn accounts_for_damage(&self) -> bool {
+        self.inputs.iter().all(|input| {
+            let found = input.armour();
+            found.is_some_and(|it| it.damaged == 0 && it.arrived.accounts_for_all())
+        })
+    }
+
     /// The inputs' paths as given.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().map(Input::path)

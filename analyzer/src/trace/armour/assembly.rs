@@ -113,6 +113,7 @@ impl Assembly {
 
     fn give_up(&mut self, at: usize, frames: &mut Vec<u8>) {
         if let Some(begun) = self.begun.remove(at) {
+            self.arrived.give_up(begun.stream, begun.frame);
             frames.extend(begun.torn());
         }
     }
