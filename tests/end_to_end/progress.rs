@@ -86,10 +86,7 @@ fn a_terminal_shows_how_far_it_is_and_then_the_result_alone() {
         "{seen}"
     );
     assert!(seen.contains("B read") && seen.contains("/s"), "{seen}");
-    let erased = seen
-        .rfind("\\x1b[2K")
-        .expect("the line is erased at the end");
-    assert!(!seen[erased..].contains("read"), "{seen}");
+    assert_line_is_gone(&seen);
     assert!(out.contains("48 B"), "{out}");
     assert!(!out.contains('\x1b') && !out.contains("read  "), "{out}");
 }
@@ -105,6 +102,15 @@ fn an_interrupt_leaves_a_terminal_as_it_was() {
     assert_eq!(out.trim(), "");
     // The cursor was not hidden, and there is no other screen to come back from.
     assert!(!seen.contains("\\x1b[?"), "{seen}");
+    assert_line_is_gone(&seen);
+}
+
+/// The cursor is where the line began, and nothing of it is left.
+fn assert_line_is_gone(seen: &str) {
+    let (_, left) = seen
+        .rsplit_once("\\r\\x1b[2K")
+        .expect("the line is erased at the end");
+    assert_eq!(left.trim_end_matches(['\'', '"']), "", "{seen}");
 }
 
 #[test]
@@ -115,10 +121,7 @@ fn a_reader_that_is_gone_leaves_a_terminal_as_it_was() {
         ("0", "same"),
         "{seen}"
     );
-    let erased = seen
-        .rfind("\\x1b[2K")
-        .expect("the line is erased at the end");
-    assert!(!seen[erased..].contains("read"), "{seen}");
+    assert_line_is_gone(&seen);
 }
 
 #[test]

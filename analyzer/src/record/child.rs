@@ -237,7 +237,8 @@ fn set_mask(mask: &libc::sigset_t) -> io::Result<()> {
     }
 }
 
-fn is_ignored(signal: i32) -> bool {
+/// Whether nothing happens to this process when the signal comes.
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: no new action is given, and the kernel fills the structure that we own.
     if unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) } != 0 {

@@ -11,6 +11,7 @@ mod program;
 mod running;
 
 pub(crate) use archive::{archive, link_options};
+pub(crate) use child::is_ignored;
 pub(crate) use doctor::diagnose;
 pub(crate) use library::{CARRIED, carried};
 pub(crate) use output::{Output, go_on_with, make_afresh};
