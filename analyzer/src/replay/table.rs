@@ -100,7 +100,7 @@ impl Table {
         self.find(Key::of(address)).map(|at| self.entry(at))
     }
 
-    /// Has the tags of an address come near, for [`hint`](Self::hint).
+    /// Has the tags of an address come near, for [`fetch_slot`](Self::fetch_slot).
     #[inline]
     pub(super) fn fetch_tags(&self, key: Key) {
         self.memory.fetch_word(self.place(key));

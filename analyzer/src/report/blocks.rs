@@ -13,7 +13,7 @@ pub struct LiveBlocks {
     pub until_ns: Option<u64>,
     /// One entry a process image.
     pub processes: Vec<ProcessBlocks>,
-    /// As in [`Report`].
+    /// As in a [report](super::Report).
     pub warnings: Vec<Warning>,
 }
 
