@@ -75,6 +75,7 @@ const UNSAFE: &[&str] = &[
 /// Files of the analyzer that may: they map files, tell the processor what is needed next, or start a program in ways that
 /// have no safe call.
 const UNSAFE_ANALYZER: &[&str] = &[
+    "allocator.rs",
     "record/child.rs",
     "replay/memory.rs",
     "stdout.rs",

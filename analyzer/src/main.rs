@@ -1,5 +1,6 @@
 //! The command `heapwire`. Only this file prints and decides the exit status.
 
+mod allocator;
 mod cli;
 mod quantity;
 mod record;
@@ -28,6 +29,7 @@ const USAGE: u8 = 2;
 const USAGE_OF_RECORDING: u8 = 125;
 
 fn main() -> ExitCode {
+    allocator::share();
     let arguments: Vec<OsString> = env::args_os().collect();
     let status = match Cli::from_arguments(arguments.iter().cloned()) {
         Ok(cli) => answer(&cli),

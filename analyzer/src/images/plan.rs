@@ -132,10 +132,7 @@ impl Head {
         loop {
             let head = Self::in_sources(sources.iter());
             let lowest = sources.iter().map(|source| source.lowest).min();
-            let is_found = head.declaration.as_ref().is_some_and(|it| {
-                Some(it.number) == lowest && (it.exe.is_some() || !it.arguments.is_empty())
-            });
-            if is_found || records >= HEAD {
+            if head.is_first(lowest) || records >= HEAD {
                 return Ok(head);
             }
             let Some(more) = trace.peek_sources(&mut supply)? else {
@@ -144,6 +141,13 @@ impl Head {
             records += more.iter().map(|it| u64::from(it.records)).sum::<u64>();
             sources.extend(more);
         }
+    }
+
+    /// Whether there is a declaration, of which the `lowest` number of all is.
+    pub(super) fn is_first(&self, lowest: Option<u64>) -> bool {
+        self.declaration.as_ref().is_some_and(|it| {
+            Some(it.number) == lowest && (it.exe.is_some() || !it.arguments.is_empty())
+        })
     }
 
     pub(super) fn in_sources<'s>(sources: impl Iterator<Item = &'s Source> + Clone) -> Self {

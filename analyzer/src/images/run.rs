@@ -82,7 +82,7 @@ impl Run<'_> {
         let mut running = Running::new(supply);
         // Its declaration is among the first records, if it is there at all.
         let mut is_alone = true;
-        while is_alone && !running.order.is_due() {
+        while is_alone && !running.order.is_due() && !running.is_declared() {
             is_alone = running.feed(self.trace)?;
         }
         if is_alone {
@@ -346,6 +346,12 @@ impl Running {
         };
         let children = mem::take(&mut plan.children[stream]);
         self.children = children.into_iter().peekable();
+    }
+
+    /// Whether the first records came, and begin with the declaration of the process.
+    fn is_declared(&mut self) -> bool {
+        self.order.has_beginning()
+            && Head::in_sources(self.order.untouched()).is_first(self.order.lowest())
     }
 
     /// Reads on. `false`: there are other streams.

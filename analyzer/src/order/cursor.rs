@@ -130,17 +130,6 @@ impl Cursor {
         all.saturating_sub(self.at) as u64
     }
 
-    /// Records that are left with numbers below `end`.
-    pub(super) fn left_below(&self, end: u64) -> u64 {
-        match &self.sorted {
-            Some(sorted) => {
-                let left = sorted.get(self.at..).unwrap_or_default();
-                left.partition_point(|(number, ..)| *number < end) as u64
-            }
-            None => self.source.records_below(self.at, end),
-        }
-    }
-
     pub(super) fn advance(&mut self) {
         self.at += 1;
         self.settle();

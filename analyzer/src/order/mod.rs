@@ -1,15 +1,17 @@
 //! Puts the records of one stream in the order of their numbers: that is the order of events (SPEC.md 10.2).
 //!
 //! Sources overlap, since threads fill lanes at their own pace. Numbers are dense, so a window of them is put in order by
-//! laying each record where its number says, unless sources follow one another. Of copies the first in place is taken. A window is given out once the
-//! numbers seen are so far beyond it that none of it is to come (SPEC.md 10.2), so what is held at one moment is bounded.
+//! laying each record where its number says, unless sources follow one another. Of copies the first in place is taken. A window is given out once
+//! all of it came, or the numbers seen are so far beyond it that none of it is to come, so what is held at one moment is bounded.
 
+mod cover;
 mod cursor;
 mod gaps;
 
 use crate::event::{Event, RawEvent};
 use crate::trace::source::{Holder, Slot};
 use crate::trace::{Block, Source, Supplied, Supply, Trace, TraceError};
+use cover::Cover;
 use cursor::Cursor;
 use gaps::{note_gap, take_number};
 use std::collections::BTreeMap;
@@ -125,6 +127,7 @@ pub(crate) struct Order {
     line: Vec<(u64, usize)>,
     /// What a window gives out, in order.
     spans: Vec<Span>,
+    cover: Cover,
     pub(crate) copies: Copies,
     /// Records that came when their window had been given out.
     pub(crate) late: u64,
@@ -175,11 +178,14 @@ impl Order {
         supply: &mut Supply,
     ) -> Result<bool, TraceError> {
         loop {
-            if self.is_due() {
+            let is_due = self.is_due();
+            if is_due || self.may_be_whole() {
                 self.wake(|it| trace.read_again(it))?;
                 if self.has_ended || self.waiting.len() >= WAITING || self.is_whole() {
                     return Ok(true);
                 }
+            }
+            if is_due {
                 if supply.is_alone() {
                     // What is missing may be anywhere in the rest, which can be read twice from here on.
                     trace.expect_several(supply)?;
@@ -208,8 +214,22 @@ impl Order {
         }
     }
 
+    /// Whether a window from the lowest number on came whole, before any was given out.
+    pub(crate) fn has_beginning(&mut self) -> bool {
+        let lowest = self.lowest.unwrap_or(u64::MAX);
+        lowest.saturating_add(WINDOW) <= self.highest && self.is_whole()
+    }
+
+    /// Whether all numbers of the next window may have come, so that it need not be waited for what else there is of it: copies. Where a
+    /// number was found to be missing, what lies between is not looked at again before its time.
+    fn may_be_whole(&self) -> bool {
+        let next = self.expected();
+        let end = next.saturating_add(WINDOW);
+        next != 0 && end <= self.highest && self.waits_to <= self.highest
+    }
+
     /// Whether all numbers of the next window came. Its sources must be awake.
-    fn is_whole(&self) -> bool {
+    fn is_whole(&mut self) -> bool {
         let Some(first) = self.begin() else {
             return false;
         };
@@ -218,14 +238,16 @@ impl Order {
         if next != 0 && next < begin {
             return false;
         }
+        let cover = &mut self.cover;
+        cover.clear(begin);
+        for cursor in &self.open {
+            cover.add_left(cursor);
+        }
         let end = begin.saturating_add(WINDOW);
-        let open = self.open.iter().map(|cursor| cursor.left_below(end));
-        let waiting = self.waiting.range(..(end, (0, 0), 0));
-        let waiting = waiting.map(|(_, source)| {
-            let before = source.records_below(0, begin);
-            source.records_below(0, end) - before
-        });
-        open.chain(waiting).sum::<u64>() >= end - begin
+        for (_, source) in self.waiting.range(..(end, (0, 0), 0)) {
+            cover.add(source);
+        }
+        cover.is_whole()
     }
 
     /// The lowest number that any source has.
@@ -468,7 +490,8 @@ pub(crate) fn differ(one: &Slot, other: &Slot) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Event, Order, WINDOW};
-    use crate::tests::made::{ALLOCATED, record};
+    use crate::tests::made::{ALLOCATED, Made, record};
+    use crate::trace::Trace;
     use crate::trace::source::{Holder, Place, Source};
     use proptest::prelude::proptest;
     use std::collections::BTreeMap;
@@ -572,6 +595,59 @@ mod tests {
             let missing: u64 = order.gaps.iter().map(|(begin, end)| end - begin).sum();
             assert_eq!(missing, order.next - found[0].0 - found.len() as u64);
         }
+    }
+
+    #[test]
+    fn a_window_that_came_whole_need_not_wait() {
+        let mut order = Order::default();
+        order.expect(Some(1));
+        let odd: Vec<u64> = (1..3 * WINDOW).step_by(2).collect();
+        order.feed(vec![source(0, &odd)]);
+        assert!(order.may_be_whole() && !order.is_whole());
+        // Copies do not make up for what is missing.
+        order.feed(vec![source(1, &odd)]);
+        assert!(!order.is_whole());
+        let even: Vec<u64> = (2..3 * WINDOW).step_by(2).collect();
+        order.feed(vec![source(2, &even)]);
+        assert!(order.is_whole() && !order.is_due());
+        let mut numbers = Vec::new();
+        while order.may_be_whole() && order.is_whole() {
+            assert!(order.window(u64::MAX, |event| numbers.push(event.number)));
+        }
+        assert!(numbers.into_iter().eq(1..2 * WINDOW + 1));
+    }
+
+    #[test]
+    fn a_window_is_not_whole_before_the_first_number_is_known() {
+        let mut order = Order::default();
+        let dense: Vec<u64> = (5..3 * WINDOW).collect();
+        order.feed(vec![source(0, &dense)]);
+        assert!(!order.may_be_whole() && order.has_beginning());
+        order.expect(Some(2));
+        assert!(!order.is_whole());
+        order.expect(Some(5));
+        assert!(order.may_be_whole() && order.is_whole());
+    }
+
+    #[test]
+    fn of_a_trace_without_gaps_little_is_held() {
+        let mut made = Made::new(0xA0);
+        for _ in 0..1 << 16 {
+            made.malloc(0x1000, 8, 0x10).free(0x1000, 0x10);
+        }
+        let mut trace = Trace::of_bytes([made.bytes()]).unwrap();
+        let mut supply = trace.alone().unwrap();
+        let mut order = Order::default();
+        order.expect(Some(1));
+        let (mut most, mut count) = (0, 0);
+        while order.fill(&mut trace, &mut supply).unwrap() {
+            most = most.max(order.held);
+            if !order.window(u64::MAX, |_| count += 1) {
+                break;
+            }
+        }
+        assert!(count > 1 << 17, "{count}");
+        assert!(most < 6 * WINDOW, "{most}");
     }
 
     #[test]

@@ -161,22 +161,11 @@ impl Source {
         is_believed.then(|| head.full_number(reference))
     }
 
-    /// Its records from a slot on with numbers below `end`.
-    pub(crate) fn records_below(&self, from: usize, end: u64) -> u64 {
-        if from == 0 && self.highest < end {
-            return self.records.into();
-        }
-        if end <= self.lowest {
-            return 0;
-        }
-        let reference = self.place.reference;
-        let is_below = |slot: &Slot| Head::of(slot).full_number(reference) < end;
-        let slots = self.slots().get(from..).unwrap_or_default();
-        if self.is_rising && self.records == self.place.slots {
-            return slots.partition_point(is_below) as u64;
-        }
-        let records = slots.iter().filter(|slot| Head::of(slot).is_record());
-        records.filter(|slot| is_below(slot)).count() as u64
+    /// Whether it has all numbers between its lowest and its highest, in order.
+    pub(crate) fn is_dense(&self) -> bool {
+        let numbers = self.highest.saturating_sub(self.lowest).saturating_add(1);
+        let is_plain = self.is_rising && self.impossible == 0 && !self.place.is_mixed;
+        is_plain && self.records == self.place.slots && numbers == u64::from(self.records)
     }
 
     /// Its slots in the input.
