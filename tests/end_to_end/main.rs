@@ -22,6 +22,7 @@ mod logs;
 mod memory;
 mod newer;
 mod packed;
+mod piped;
 mod places;
 mod processes;
 mod progress;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-const EARLY: u64 = 5003;
-const LATE: u64 = 7001;
+pub(super) const EARLY: u64 = 5003;
+pub(super) const LATE: u64 = 7001;
 /// Calls between a frame's header and the next one's.
 const CALLS: u64 = 90;
 const PAIRS: u64 = 900;
@@ -39,7 +39,7 @@ fn made(sum_kind: u8) -> Vec<u8> {
 }
 
 /// The report on `bytes`, and what `verify` says of them.
-fn told(scratch: &Scratch, bytes: &[u8], about: &str) -> Option<(Value, Value)> {
+pub(super) fn told(scratch: &Scratch, bytes: &[u8], about: &str) -> Option<(Value, Value)> {
     let path = scratch.write("t.hwt", bytes);
     let run = Run::of(command().args(["report", "--format", "json"]).arg(&path));
     assert!([0, 3].contains(&run.status), "{about}: {run:?}");
@@ -56,7 +56,7 @@ fn verified(path: &Path) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-fn left(report: &Value) -> Vec<(u64, u64)> {
+pub(super) fn left(report: &Value) -> Vec<(u64, u64)> {
     let leaks = list(&report["processes"][0]["leaks"]).iter();
     let mut left: Vec<_> = leaks
         .map(|leak| (number(&leak["bytes"]), number(&leak["blocks"])))
@@ -65,20 +65,20 @@ fn left(report: &Value) -> Vec<(u64, u64)> {
     left
 }
 
-fn warnings(report: &Value) -> Vec<&str> {
+pub(super) fn warnings(report: &Value) -> Vec<&str> {
     let warnings = list(&report["warnings"]).iter();
     warnings.map(|it| it["kind"].as_str().unwrap()).collect()
 }
 
-fn damage(verified: &Value) -> Vec<&str> {
+pub(super) fn damage(verified: &Value) -> Vec<&str> {
     let damage = list(&verified["damage"]).iter();
     damage.map(|it| it["kind"].as_str().unwrap()).collect()
 }
 
-const ALL: [(u64, u64); 2] = [(2 * EARLY, 2), (3 * LATE, 3)];
+pub(super) const ALL: [(u64, u64); 2] = [(2 * EARLY, 2), (3 * LATE, 3)];
 
 /// Those that stay are still there, nothing else is certain, and that is said.
-fn assert_damage_in_phase_one(report: &Value, about: &str) {
+pub(super) fn assert_damage_in_phase_one(report: &Value, about: &str) {
     for expected in ALL {
         assert!(
             left(report).contains(&expected),
@@ -295,6 +295,17 @@ fn damage_takes_no_more_than_twice_the_memory() {
     damaged.push(("head", whole[quarter + 3..].to_vec()));
     damaged.push(("hole", changed(quarter, 1 << 20, 0)));
     damaged.push(("count", changed(quarter, 8, 0xFF)));
+    let mut flipped = whole.clone();
+    for flip in 0..16 {
+        flipped[quarter / 2 + flip * quarter / 16] ^= 1 << (flip % 8);
+    }
+    damaged.push(("flip", flipped));
+    let shrunk = whole.windows(2).filter(|pair| *pair != b"\r\n");
+    damaged.push(("shrunk", shrunk.map(|pair| pair[0]).collect()));
+    let (one, other) = (quarter, quarter + 8 * RECORD);
+    let [one, other] = [one, other].map(|at| &whole[at..at + 8 * RECORD]);
+    let rest = &whole[quarter + 16 * RECORD..];
+    damaged.push(("swapped", [&whole[..quarter], other, one, rest].concat()));
     damaged.push(("lines", replaced(&whole, b"\n", b"\r\n")));
     damaged.push(("telnet", replaced(&whole, b"\xFF", b"\xFF\xFF")));
     let lines: Vec<u8> = whole
