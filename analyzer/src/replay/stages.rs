@@ -12,7 +12,7 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Batches that may wait for the heap.
+/// Batches that may wait for the heap, and for the ledger.
 const AHEAD: usize = 4;
 
 /// Threads that have something to do beside the one that looks at events.
@@ -270,6 +270,7 @@ impl<'r> State<'r> {
             return Some(Task::Pair(Arc::clone(&pairing.batch), part));
         }
         if !self.looked.is_empty()
+            && self.paired.len() < AHEAD
             && let Some(heap) = self.heap.take()
         {
             let batch = self.looked.pop_front()?;
