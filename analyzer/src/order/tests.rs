@@ -1,3 +1,5 @@
+//! Random sources, in order a second time in the simplest way; and what waits for what.
+
 use super::{Event, Order, WINDOW};
 use crate::tests::made::{ALLOCATED, Made, record};
 use crate::trace::Trace;
