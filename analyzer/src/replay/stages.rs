@@ -331,7 +331,7 @@ mod tests {
     use crate::replay::call::Batch;
     use crate::replay::heap::Heap;
     use crate::replay::ledger::Ledger;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::thread;
 
     fn run(idle: &super::Idle<'_>, look: impl FnOnce(&Stages<'_>)) {
@@ -353,11 +353,17 @@ mod tests {
     #[should_panic(expected = "scoped thread panicked")]
     fn a_panic_of_another_thread_leaves_nobody_waiting() {
         let looks = thread::current().id();
+        let has_panicked = AtomicBool::new(false);
         let idle = || {
-            assert!(thread::current().id() == looks, "nothing to read");
+            let is_other = thread::current().id() != looks;
+            has_panicked.fetch_or(is_other, Relaxed);
+            assert!(!is_other, "nothing to read");
             false
         };
         run(&idle, |stages| {
+            while !has_panicked.load(Relaxed) {
+                thread::yield_now(); // another thread may begin late
+            }
             for _ in 0..4 * AHEAD {
                 stages.add(Batch::default());
             }
