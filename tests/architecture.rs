@@ -24,7 +24,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("object", &["symbols/", "record/"]),
     ("rustix", &["stdout.rs", "verbs/recv/source.rs"]),
     ("ruzstd", &["trace/unpack.rs"]),
-    ("signal_hook", &["verbs/recv/mod.rs", "verbs/waiting.rs"]),
+    ("signal_hook", &["signals.rs"]),
 ];
 
 /// Files of the recorder that may hold `unsafe`: all that touch memory, registers or the kernel.

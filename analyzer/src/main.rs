@@ -4,6 +4,7 @@ mod allocator;
 mod cli;
 mod quantity;
 mod record;
+mod signals;
 mod stdout;
 mod verbs;
 

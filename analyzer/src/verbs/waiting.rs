@@ -1,15 +1,12 @@
 //! A line on standard error, where that is a terminal, while somebody waits for a result: how much is read, how fast, and
 //! how long it will take.
 
-use crate::record::is_ignored;
+use crate::signals::Held;
 use heapwire::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::{flag, low_level};
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -36,7 +33,7 @@ impl Waiting {
     pub(crate) fn begin() -> Self {
         let shown = io::stderr().is_terminal().then(|| {
             let (stop, stopped) = mpsc::channel::<()>();
-            let signals = Signals::watched();
+            let signals = Held::watched();
             let thread = thread::spawn(move || {
                 if stopped.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                     return;
@@ -68,52 +65,6 @@ impl Waiting {
     /// `out`, to which nothing is written while there is a line.
     pub(crate) fn until<W: Write>(&self, out: W) -> Until<'_, W> {
         Until { waiting: self, out }
-    }
-}
-
-/// Signals that end the process at once, or while there is a line, after it was taken away.
-struct Signals {
-    /// The last that came; 0 = none.
-    last: Arc<AtomicUsize>,
-    ends_at_once: Arc<AtomicBool>,
-}
-
-impl Signals {
-    /// Those that are ignored stay so.
-    fn watched() -> Self {
-        let signals = Self {
-            last: Arc::default(),
-            ends_at_once: Arc::new(AtomicBool::new(true)),
-        };
-        for signal in [SIGINT, SIGTERM] {
-            if !is_ignored(signal) {
-                let number = usize::try_from(signal).unwrap_or(0);
-                // Where it cannot be watched, it ends the process as it does without.
-                let _ = flag::register_usize(signal, Arc::clone(&signals.last), number);
-                let at_once = Arc::clone(&signals.ends_at_once);
-                let _ = flag::register_conditional_default(signal, at_once);
-            }
-        }
-        signals
-    }
-
-    fn hold(&self) {
-        self.ends_at_once.store(false, SeqCst);
-    }
-
-    fn came(&self) -> bool {
-        self.last.load(SeqCst) != 0
-    }
-
-    /// Ends the process if a signal came meanwhile.
-    fn release(&self) {
-        self.ends_at_once.store(true, SeqCst);
-        if let Some(signal) = i32::try_from(self.last.load(SeqCst))
-            .ok()
-            .filter(|it| *it != 0)
-        {
-            let _ = low_level::emulate_default_handler(signal); // only of signals that there are
-        }
     }
 }
 

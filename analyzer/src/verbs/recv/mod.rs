@@ -8,17 +8,14 @@ mod telnet;
 
 use super::reading::{NOTHING, Stopped};
 use crate::cli::Recv;
-use crate::record;
+use crate::{record, signals};
 use anyhow::{Context, anyhow};
 use heapwire::report::format::{bytes, count, counted};
 use heapwire::{Received, Receiver};
 use line::Event;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 pub(crate) use source::Source;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -28,7 +25,7 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Gives the exit status.
 pub(crate) fn recv(asked: &Recv, out: &mut dyn Write, say: &mut dyn Write) -> Result<u8, Stopped> {
-    let should_stop = should_stop().context("cannot handle signals");
+    let should_stop = signals::stop_flag().context("cannot handle signals");
     let should_stop = should_stop.map_err(Stopped::Other)?;
     let name = asked.output.display();
     let file = output(asked).with_context(|| format!("cannot write the trace to {name}"));
@@ -49,17 +46,6 @@ pub(crate) fn recv(asked: &Recv, out: &mut dyn Write, say: &mut dyn Write) -> Re
         bytes(received.bytes)
     )?;
     Ok(if received.frames > 0 { 0 } else { NOTHING })
-}
-
-/// A flag that Ctrl-C and the like raise; a second Ctrl-C ends at once.
-fn should_stop() -> io::Result<Arc<AtomicBool>> {
-    const INTERRUPTED: i32 = 130;
-    let should_stop = Arc::new(AtomicBool::new(false));
-    flag::register_conditional_shutdown(SIGINT, INTERRUPTED, Arc::clone(&should_stop))?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register(signal, Arc::clone(&should_stop))?;
-    }
-    Ok(should_stop)
 }
 
 fn output(asked: &Recv) -> anyhow::Result<File> {
