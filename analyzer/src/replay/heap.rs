@@ -20,10 +20,13 @@ pub(super) const SHARD_BITS: u32 = 5;
 pub(super) const SHARDS: usize = 1 << SHARD_BITS;
 
 /// Calls of a batch that are worth another thread.
-const WORTH_A_THREAD: usize = 1 << 12;
+const CALLS_WORTH_IT: usize = 1 << 12;
 
-/// Live blocks that are: with fewer, other stages keep two threads busy.
-const LIVE_WORTH_A_THREAD: usize = 1 << 19;
+/// Live blocks that are: with fewer, to look at events takes longer than to pair them.
+const LIVE_WORTH_IT: usize = 1 << 15;
+
+/// The same with two threads, which other stages keep busy.
+const LIVE_WORTH_IT_FOR_TWO: usize = 1 << 19;
 
 /// Parts of a heap that are paired at the same time.
 const PARTS: usize = 8;
@@ -79,10 +82,9 @@ impl Heap {
         self.join(batch, parts);
     }
 
-    /// Parts of the heap in which the calls of a batch can be paired at the same time, each in order, as far as that pays for so
-    /// many `threads`. Until they are [joined](Self::join) nothing else is known of the heap.
-    pub(super) fn part(&mut self, batch: &mut Batch, threads: usize) -> Vec<Part> {
-        let parts = self.parts(batch, threads);
+    /// So many parts of the heap, in which the calls of a batch can be paired at the same time, each in order. Until they are
+    /// [joined](Self::join) nothing else is known of the heap.
+    pub(super) fn part(&mut self, batch: &mut Batch, parts: usize) -> Vec<Part> {
         let of_each = SHARDS / parts;
         let paired = batch.part(parts, |call| Key::of(call.address).shard() / of_each);
         let mut shards = mem::take(&mut self.shards).into_iter();
@@ -110,10 +112,14 @@ impl Heap {
         batch.paired = paired;
     }
 
-    /// In how many parts: what is found does not depend on it.
-    fn parts(&self, batch: &Batch, threads: usize) -> usize {
-        let is_worth_it = threads > 2 || threads == 2 && self.live() >= LIVE_WORTH_A_THREAD;
-        if is_worth_it && batch.calls.len() >= WORTH_A_THREAD {
+    /// In how many parts it pays that so many `threads` pair a batch: what is found does not depend on it.
+    pub(super) fn parts(&self, batch: &Batch, threads: usize) -> usize {
+        let live_worth_it = match threads {
+            0..=1 => usize::MAX,
+            2 => LIVE_WORTH_IT_FOR_TWO,
+            _ => LIVE_WORTH_IT,
+        };
+        if batch.calls.len() >= CALLS_WORTH_IT && self.live() >= live_worth_it {
             PARTS
         } else {
             1
@@ -298,4 +304,72 @@ impl Heap {
 fn released_by(calls: &[Call], end: &End) -> Option<u64> {
     let call = calls.get(end.position as usize)?;
     matches!(call.kind, Kind::Release | Kind::Freed).then_some(call.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Heap, PARTS, SHARDS};
+    use crate::replay::Beginning;
+    use crate::replay::call::{Batch, Call, Kind};
+    use crate::replay::ledger::Ledger;
+    use crate::sites::SiteId;
+    use heapwire_format::Family;
+    use proptest::prelude::{any, proptest};
+
+    /// What pairing and booking batches of these calls in so many parts comes to, as far as it can differ.
+    fn account(calls: &[(u64, u8)], parts: usize) -> String {
+        let mut heap = Heap::default();
+        let mut ledger = Ledger::new(&Beginning::default(), 0, (0, 0));
+        let mut batch = Batch::default();
+        let numbered: Vec<_> = (1..).zip(calls).collect();
+        for calls in numbered.chunks(100) {
+            batch = batch.begin(false, false, None);
+            for (number, (address, choice)) in calls {
+                let (kind, family) = match choice % 8 {
+                    0..4 => (Kind::HandOut, Family::Malloc),
+                    4 => (Kind::Release, Family::New),
+                    _ => (Kind::Release, Family::Malloc),
+                };
+                batch.push(Call {
+                    address: 0x1000 + address * 4,
+                    value: u64::from(choice / 8) + 1,
+                    clock: *number,
+                    number: *number,
+                    site: SiteId::of_raw(1).unwrap(),
+                    tid: 1,
+                    kind,
+                    family,
+                });
+            }
+            let mut work = heap.part(&mut batch, parts);
+            assert_eq!(work.len(), parts);
+            work.reverse(); // they are done in any order
+            work.iter_mut().for_each(|part| part.pair(&batch));
+            heap.join(&mut batch, work);
+            assert_eq!(heap.shards.len(), SHARDS);
+            ledger.book(&batch);
+        }
+        let mut live: Vec<_> = heap.live_blocks().collect();
+        live.sort_unstable_by_key(|(address, _)| *address);
+        let usage = &ledger.usage;
+        let sums = (usage.live_blocks, usage.live_bytes, usage.peak);
+        let counts = (
+            ledger.temporary,
+            ledger.earlier_releases,
+            ledger.unseen_releases,
+        );
+        format!("{sums:?} {counts:?} {live:?} {:?}", ledger.faults)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_does_not_depend_on_the_parts(
+            calls in proptest::collection::vec((0u64..60, any::<u8>()), 0..500),
+        ) {
+            let whole = account(&calls, 1);
+            for parts in [2, PARTS, SHARDS] {
+                assert_eq!(account(&calls, parts), whole);
+            }
+        }
+    }
 }

@@ -179,12 +179,12 @@ impl<'r> Stages<'r> {
         let failed = Failed(self);
         let state = match task {
             Task::Begin(heap, mut batch) => {
-                let mut left = heap.part(&mut batch, self.threads);
-                if left.len() == 1 {
+                let parts = heap.parts(&batch, self.threads);
+                let mut left = heap.part(&mut batch, parts);
+                if parts == 1 {
                     left.iter_mut().for_each(|part| part.pair(&batch));
                     self.join(heap, batch, left)
                 } else {
-                    let parts = left.len();
                     let mut state = self.lock();
                     state.pairing = Some(Pairing {
                         heap,
