@@ -7,6 +7,7 @@ mod orders;
 mod replayed;
 
 use filter::Filter;
+use heapwire_tests::build::compile;
 use heapwire_tests::run::{Run, command, json, list, number, on, record};
 use heapwire_tests::scratch::Scratch;
 use made::made;
@@ -408,4 +409,21 @@ fn a_shell_with_children_is_counted_right_in_all_its_parts() {
     let recording = record(Path::new("/bin/bash"), &arguments, &scratch);
     assert_eq!(recording.run.status, 0, "{:?}", recording.run);
     Checked::new(recording.trace).all();
+}
+
+/// Its vectors are allocated by inlined code of the library.
+#[test]
+fn frames_of_inlined_calls_are_counted_right() {
+    let scratch = Scratch::new("counted-inlined");
+    let text = "#include <vector>\n__attribute__((noinline)) void keep(int n) {\n    auto *kept = new std::vector<long>(n);\n    asm volatile(\"\" : : \"r\"(kept) : \"memory\");\n}\nint main() {\n    for (int n = 100; n < 140; n++) keep(n);\n    return 0;\n}\n";
+    let source = scratch.write("main.cpp", text);
+    let program = scratch.join("prog");
+    compile(&source, &program, &["-O2"]);
+    let checked = Checked::new(record(&program, &[], &scratch).trace);
+    let blocks = list(&checked.live["processes"][0]["blocks"]).iter();
+    let mut depths = blocks.map(|block| list(&block["stack"]).len());
+    assert!(depths.any(|depth| depth > 2), "nothing was inlined");
+    checked.functions();
+    checked.orders();
+    checked.depths();
 }

@@ -7,10 +7,12 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Whether a frame is in a library of the system, as far as its module says it.
+/// Whether a frame is in a library of the system or in one of its headers.
 fn is_system(frame: &Value) -> bool {
-    let module = frame["module"].as_str().unwrap_or_default();
-    module.starts_with("/lib") || module.starts_with("/usr/lib")
+    let of = |name: &str| frame[name].as_str().unwrap_or_default();
+    of("module").starts_with("/lib")
+        || of("module").starts_with("/usr/lib")
+        || of("file").starts_with("/usr/include/")
 }
 
 fn hands_out(call: &&Call) -> bool {
