@@ -5,6 +5,7 @@ use heapwire_tests::run::{
     Run, command, json, list, live_blocks, number, on, prose, record, report,
 };
 use heapwire_tests::scratch::Scratch;
+use heapwire_tests::trace::{Record, Writer};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -65,6 +66,38 @@ fn a_call_after_a_pause_claims_no_time_that_nobody_read() {
         checked.contains("1 block") && checked.contains("did not end"),
         "{checked}"
     );
+}
+
+/// A reading of the clock after the pause tells that the call was before.
+#[test]
+fn a_call_in_a_pause_is_of_no_time_after_it() {
+    const READ: u8 = 1 << 5;
+    let scratch = Scratch::new("paused");
+    let mut writer = Writer::new();
+    for (number, (flags, time)) in (1..).zip([(READ, 0), (0, 0), (READ, 1000), (READ, 2000)]) {
+        writer.record(Record {
+            op: 0x01,
+            flags,
+            time,
+            ptr: number << 12,
+            size: number,
+            ..Record::default()
+        });
+    }
+    let path = scratch.write("paused.hwt", writer.end().bytes());
+    let sizes = |from: &str| -> Vec<u64> {
+        let words = ["blocks", "--format", "json", "--live", "--from", from];
+        let found = json(&on(&words, &path));
+        let blocks = list(&found["processes"][0]["blocks"]).iter();
+        blocks.map(|block| number(&block["size"])).collect()
+    };
+    assert_eq!(sizes("0s"), [1, 2, 3, 4]);
+    assert_eq!(sizes("900ms"), [2, 3, 4]);
+    assert_eq!(sizes("1200ms"), [4]);
+    let before = prose(&on(&["report", "--to", "1500ms"], &path).stdout);
+    assert!(!before.contains("may not fit"), "{before}");
+    let during = prose(&on(&["report", "--to", "500ms"], &path).stdout);
+    assert!(during.contains("1 block may not fit"), "{during}");
 }
 
 /// The frame that a thread's end writes comes long after its last calls.

@@ -89,6 +89,7 @@ pub(crate) fn shown(live: &LiveBlock, clock: Clock, names: &Names) -> Block {
         thread: thread(at),
         time_ns: clock.time_ns(at.clock),
         time_is_lower_bound: clock.is_lower_bound(at.clock),
+        latest_ns: clock.latest_ns(at.clock),
         log_line: clock.line(at.clock),
         inherited: live.is_inherited,
         stack: names.stack(at.site),

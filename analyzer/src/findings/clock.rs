@@ -34,9 +34,19 @@ impl Clock {
         let Self::Time(_, end) = self else {
             return false;
         };
-        let is_at_end =
-            end.is_some_and(|end| end >= clock && time::since(clock, end) <= time::SHORT);
+        let is_at_end = end.is_some_and(|end| {
+            end >= time::earliest(clock) && time::since(clock, end) <= time::SHORT
+        });
         time::is_lower_bound(clock) && !is_at_end
+    }
+
+    /// When the call was at the latest, if that is told and more than `time_ns` is.
+    pub(crate) fn latest_ns(self, clock: u64) -> Option<u64> {
+        let Self::Time(begin, _) = self else {
+            return None;
+        };
+        let latest = time::latest(clock).filter(|_| self.is_lower_bound(clock))?;
+        Some(time::since(begin, time::known(latest)))
     }
 
     /// Line of a log.
@@ -60,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_call_just_before_the_end_was_not_much_later() {
-        let call = time::lower_bound(40_000_000);
+        let call = time::lower_bound(40_000_000, None);
         let is_bound = |end| Clock::Time(0, end).is_lower_bound(call);
         assert!(is_bound(None) && is_bound(Some(51_000_000)));
         assert!(!is_bound(Some(49_000_000)));

@@ -202,6 +202,7 @@ impl Selection {
                 thread: moment.thread,
                 time_ns: moment.time_ns,
                 time_is_lower_bound: moment.time_is_lower_bound,
+                latest_ns: None,
                 log_line: moment.log_line,
                 inherited: false,
                 stack: moment.stack.clone(),

@@ -174,6 +174,7 @@ fn takes(selection: &Selection, event: &HistoryEvent) -> bool {
         thread: event.thread,
         time_ns: event.time_ns,
         time_is_lower_bound: event.time_is_lower_bound,
+        latest_ns: None,
         log_line: event.log_line,
         inherited: false,
         stack: event.stack.clone(),

@@ -48,6 +48,7 @@ impl Selection {
             thread: None,
             time_ns: None,
             time_is_lower_bound: false,
+            latest_ns: None,
             log_line: None,
             inherited: false,
             stack,
@@ -63,8 +64,10 @@ impl Selection {
     /// Whether a block that is taken may not fit, as only a lower bound of its time is known.
     pub(crate) fn is_unsure_of(&self, block: &Block) -> bool {
         let is_early = |from| block.time_ns.is_some_and(|time| time < from);
-        let may_not_fit =
-            self.from.is_some_and(is_early) || self.to.is_some() || self.min_age.is_some();
+        let may_be_after = |to| block.latest_ns.is_none_or(|latest| latest >= to);
+        let may_not_fit = self.from.is_some_and(is_early)
+            || self.to.is_some_and(may_be_after)
+            || self.min_age.is_some();
         block.time_is_lower_bound && may_not_fit
     }
 
@@ -76,7 +79,10 @@ impl Selection {
             asked.is_empty() || asked.iter().any(|part| has(part))
         };
         // A block that may be of later is not left out for that.
-        let is_from = |from| time.is_some_and(|time| time >= from || block.time_is_lower_bound);
+        let may_be_of = |from| block.latest_ns.is_none_or(|latest| latest >= from);
+        let is_from = |from| {
+            time.is_some_and(|time| time >= from || block.time_is_lower_bound && may_be_of(from))
+        };
         self.from.is_none_or(is_from)
             && self.to.is_none_or(|to| time.is_some_and(|time| time < to))
             && self
@@ -148,6 +154,7 @@ mod tests {
             thread: Some(7),
             time_ns: Some(1000),
             time_is_lower_bound: false,
+            latest_ns: None,
             log_line: None,
             inherited: false,
             stack: [
@@ -217,6 +224,33 @@ mod tests {
             functions: vec!["x".into()],
             ..any()
         }));
+    }
+
+    #[test]
+    fn a_block_of_a_pause_is_taken_wherever_that_lies() {
+        let within = |time, latest_ns| Block {
+            time_ns: Some(time),
+            time_is_lower_bound: true,
+            latest_ns,
+            ..block()
+        };
+        let asked = Selection {
+            from: Some(1000),
+            to: Some(2000),
+            ..Selection::default()
+        };
+        for (block, is_taken, is_unsure) in [
+            (within(500, None), true, true),
+            (within(500, Some(1000)), true, true),
+            (within(500, Some(999)), false, false),
+            (within(1000, Some(1999)), true, false),
+            (within(1000, Some(2000)), true, true),
+            (within(2000, None), false, false),
+        ] {
+            assert_eq!(asked.takes(&block, 5000), is_taken, "{block:?}");
+            let is_unsure_of = is_taken && asked.is_unsure_of(&block);
+            assert_eq!(is_unsure_of, is_unsure, "{block:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::declare::{Began, ProcessDeclaration};
 use crate::log::Session;
 use crate::replay::{Chart, Outcome};
 use crate::sites::SiteTable;
-use crate::time;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
 pub(crate) use sessions::Log;
@@ -114,7 +113,7 @@ impl Stops {
         let mut stop = Stop::NOWHERE;
         match self {
             Self::Nowhere => {}
-            Self::At(time) => stop.clock = time::lower_bound(begin_clock.saturating_add(*time)),
+            Self::At(time) => stop.clock = begin_clock.saturating_add(*time),
             Self::After(numbers, _) => {
                 stop.number = numbers.get(&tag).map_or(0, |last| last.saturating_add(1));
             }

@@ -40,7 +40,7 @@ impl Pauses {
         if time::since(self.since, self.known) <= time::SHORT {
             return;
         }
-        let stretch = (time::known(self.since), self.known);
+        let stretch = (time::earliest(self.since), self.known);
         let is_full = self.stretches.len() >= MOST;
         match self.stretches.last_mut() {
             Some(last) if stretch.0 <= last.1 || is_full => {
@@ -85,7 +85,7 @@ mod tests {
         let mut pauses = Pauses::default();
         let (known, bound) = (
             |ms: u64| time::known(ms * MS),
-            |ms: u64| time::lower_bound(ms * MS),
+            |ms: u64| time::lower_bound(ms * MS, None),
         );
         for clock in [known(0), bound(1), bound(1), known(9), bound(10), bound(12)] {
             pauses.see(clock);
@@ -99,7 +99,7 @@ mod tests {
         for clock in [known(50), bound(45), known(90)] {
             pauses.see(clock);
         }
-        assert_eq!(pauses.stretches, [(10 * MS, 90 * MS)]);
+        assert_eq!(pauses.stretches, [(time::earliest(bound(10)), 90 * MS)]);
         assert_eq!(pauses.steps(0, 100 * MS, 9, None), [0; 0]);
         assert_eq!(pauses.steps(0, 30 * MS, 9, None), [0, 1, 2, 3]);
         assert_eq!(pauses.steps(0, 30 * MS, 3, None), [0, 1, 2]);

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::order::Order;
 use crate::replay::{Beginning, Chart, Replay};
 use crate::sites::SiteTable;
+use crate::time;
 use crate::trace::{Supplied, Supply, Trace, TraceError};
 use std::iter::Peekable;
 use std::mem;
@@ -401,7 +402,7 @@ impl Running {
                 }
                 let found = !*is_stopped
                     && order.window(limit, |event| {
-                        if event.clock > stop.clock && !*is_stopped {
+                        if time::is_after(event.clock, stop.clock) && !*is_stopped {
                             *is_stopped = true;
                             pauses.stop(event.clock);
                         }

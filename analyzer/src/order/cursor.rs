@@ -34,6 +34,8 @@ pub(super) struct Stretch {
     length: u64,
     /// Records from this slot on may be much later than their times.
     open_from: usize,
+    /// By how many nanoseconds, if that is known.
+    within: Option<u64>,
 }
 
 impl Stretch {
@@ -57,6 +59,7 @@ impl Stretch {
             begin: clock.saturating_add(u64::from(begin) * MILLISECOND),
             length: 0,
             open_from: usize::MAX,
+            within: None,
         };
         if !first.is_some_and(is_heap) {
             return alone;
@@ -80,6 +83,7 @@ impl Stretch {
                     to,
                     length: u64::from(if is_short { length } else { 0 }) * MILLISECOND,
                     open_from: if is_short { usize::MAX } else { from + 1 },
+                    within: Some(u64::from(length) * MILLISECOND),
                     ..alone
                 }
             }
@@ -92,7 +96,7 @@ impl Stretch {
     pub(super) fn clock(&self, at: usize) -> u64 {
         if self.length == 0 {
             return if at >= self.open_from {
-                time::lower_bound(self.begin)
+                time::lower_bound(self.begin, self.within)
             } else {
                 time::known(self.begin)
             };
@@ -327,5 +331,8 @@ mod tests {
         // What was written late may end with records that are as late.
         expected[5].1 = true;
         assert_eq!(times(&slots, true), expected);
+        let latest = |at| time::latest(Stretch::at(&slots, 0, 7, false).clock(at)).unwrap();
+        assert!((3_100_000_000..3_600_000_000).contains(&latest(1)));
+        assert_eq!(latest(0), time::known(7 + 100_000_000));
     }
 }

@@ -55,6 +55,9 @@ pub struct Block {
     /// The call was then or later: the thread did not read the clock for it.
     #[serde(skip_serializing_if = "is_false")]
     pub time_is_lower_bound: bool,
+    /// If that is a lower bound: when the call was at the latest, about an eighth of the pause too late at most. `None` if nothing tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_ns: Option<u64>,
     /// Line of a text log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_line: Option<u64>,

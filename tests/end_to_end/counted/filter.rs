@@ -42,10 +42,11 @@ impl Filter {
     pub(super) fn takes(&self, block: &Value) -> bool {
         let (time, size) = (number(&block["time_ns"]), number(&block["size"]));
         let stack = list(&block["stack"]);
-        let may_be_later = block["time_is_lower_bound"] == true;
+        let latest = block["latest_ns"].as_u64().unwrap_or(u64::MAX);
+        let may_be_of = |from| block["time_is_lower_bound"] == true && latest >= from;
         let has =
             |value: &Value, part: &str| value.as_str().is_some_and(|text| text.contains(part));
-        self.from.is_none_or(|from| time >= from || may_be_later)
+        self.from.is_none_or(|from| time >= from || may_be_of(from))
             && self.to.is_none_or(|to| time < to)
             && self.thread.is_none_or(|thread| block["thread"] == thread)
             && self

@@ -204,6 +204,7 @@ fn live_blocks_are_listed() {
         thread: Some(7),
         time_ns: Some(SECOND),
         time_is_lower_bound: false,
+        latest_ns: None,
         log_line: None,
         inherited: size == 2,
         stack: stack(&[("main", "src/main.c:3")]),
