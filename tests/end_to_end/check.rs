@@ -47,7 +47,7 @@ fn each_outcome_has_a_status_and_a_line_that_says_it() {
     says(&[], &cut, 0, &[&format!("{nothing} 0")]);
     says(&["--strict"], &cut, 4, &[&format!("{nothing} 4")]);
     let live = trace("live.hwt", Writer::new().malloc(0x1000, 48));
-    let aside = "1 block that was live where a process did not end by itself is no leak";
+    let aside = "1 block that was live where a process did not end by itself need not be a leak, so it is not counted";
     says(&[], &live, 0, &[aside, &format!("{nothing} 0")]);
 }
 

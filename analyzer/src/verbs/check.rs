@@ -93,12 +93,12 @@ impl Found {
         }
         if self.cut > 0 {
             let blocks = counted(self.cut, "block");
-            let (were, are) = match self.cut {
-                1 => ("was", "is no leak"),
-                _ => ("were", "are no leaks"),
+            let (were, leaks) = match self.cut {
+                1 => ("was", "a leak, so it is"),
+                _ => ("were", "leaks, so they are"),
             };
             lines.push(format!(
-                "{blocks} that {were} live where a process did not end by itself {are}"
+                "{blocks} that {were} live where a process did not end by itself need not be {leaks} not counted"
             ));
         }
         if self.unsure > 0 {
@@ -123,7 +123,7 @@ impl Found {
     }
 }
 
-/// What is live when a program did not end by its own will is no leak. A log of glibc's mtrace rarely says how it ended;
+/// What is live when a program did not end by its own will need not be a leak. A log of glibc's mtrace rarely says how it ended;
 /// then it counts, as it does to mtrace(1).
 ///
 /// What a cycle left behind is what was asked for, whatever came later.
