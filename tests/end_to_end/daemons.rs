@@ -92,3 +92,32 @@ fn of_a_daemon_it_is_said_that_it_goes_on() {
     let pid = goes_on(&said, ", and of what it does from now on nothing is kept");
     ended(&pid, &end);
 }
+
+/// Leaves a child behind that ends without a call of the allocator when the file is there.
+const SILENT: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    void *volatile block = malloc(40003);
+    if (fork()) _exit(!block);
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    for (int i = 0; i < 6000 && access(words[count - 1], F_OK); i++) usleep(10000);
+    _exit(0);
+}
+"#;
+
+#[test]
+fn a_process_without_a_trace_is_not_said_to_have_one() {
+    let scratch = Scratch::new("silent");
+    let source = scratch.write("silent.c", SILENT);
+    let program = scratch.join("silent");
+    compile(&source, &program, &["-O0", "-g"]);
+    let end = scratch.join("end");
+    let mut command = command();
+    command.current_dir(scratch.path()).args(["record", "--"]);
+    let run = Run::of(command.arg(&program).arg(&end));
+    File::create(&end).unwrap();
+    let said = prose(&run.stderr);
+    let (_, rest) = said.split_once(" goes on and is ").unwrap();
+    assert!(rest.starts_with("still recorded: this is"), "{said}");
+}

@@ -58,15 +58,21 @@ pub(crate) struct Ended {
     pub(crate) pid: u32,
     pub(crate) status: ExitStatus,
     pub(crate) elapsed: Duration,
+    begun: SystemTime,
     /// What was known of the program before.
     pub(crate) looked: Looked,
     /// Traces that it and its children left, its own first.
     pub(crate) traces: Vec<PathBuf>,
-    /// Processes that go on, and are recorded into one of these.
+    /// Processes that go on, and are recorded into one of these, when they were last looked for.
     pub(crate) writers: Vec<Writer>,
 }
 
 impl Ended {
+    /// Looks again for processes that go on: those on the way to become a daemon have ended, and the daemon has begun a trace.
+    pub(crate) fn look_for_writers(&mut self, output: &Output) {
+        self.writers = running::writers(&output.traces(self.pid, self.begun));
+    }
+
     /// The exit status that passes the program's own on.
     pub(crate) fn exit_status(&self) -> u8 {
         let status = self
@@ -141,6 +147,7 @@ pub(crate) fn record(
         pid,
         status,
         elapsed,
+        begun,
         looked,
         traces,
         writers,

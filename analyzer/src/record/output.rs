@@ -86,16 +86,25 @@ impl Output {
 
     /// Where the trace of process `child` goes, as a person would name it. `name` is that of its executable.
     pub(crate) fn shown(&self, child: u32, name: &OsStr) -> String {
-        let path = match self {
-            Self::File(path) => path.clone(),
-            Self::Pattern(path) => filled(path, child, name),
-            Self::Elsewhere(place) => place.into(),
-        };
+        let path = self.path(child, name);
         let here = env::current_dir().unwrap_or_default();
         path.strip_prefix(here)
             .unwrap_or(&path)
             .to_string_lossy()
             .into_owned()
+    }
+
+    /// Whether there is a trace where that of process `child` goes.
+    pub(crate) fn is_begun(&self, child: u32, name: &OsStr) -> bool {
+        is_begun(&self.path(child, name))
+    }
+
+    fn path(&self, child: u32, name: &OsStr) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Pattern(path) => filled(path, child, name),
+            Self::Elsewhere(place) => place.into(),
+        }
     }
 
     /// The traces that the program and its children left, that of process `child` first.

@@ -2,7 +2,7 @@
 
 use super::reading::{self, Terminal};
 use crate::cli::{Format, Record, Reporting, Run};
-use crate::record::{self, Ended, Looked, NotRun, Output};
+use crate::record::{self, Ended, Looked, NotRun, Output, Writer};
 use anyhow::{Context, Result};
 use heapwire::report::format::counted;
 use heapwire::report::text::{Ended as Summary, TextOptions, render, render_summary};
@@ -25,7 +25,7 @@ pub(crate) fn record(
     let looked = before(command, say)?;
     let output = Output::of(asked.output.as_deref())?;
     let name = looked.name.clone().unwrap_or_default();
-    let ended = record::record(command, looked, &output, &asked.recording, |pid| {
+    let mut ended = record::record(command, looked, &output, &asked.recording, |pid| {
         if terminal.is_terminal {
             let place = heapwire::report::escape(&output.shown(pid, &name)).into_owned();
             let _ = writeln!(
@@ -34,7 +34,9 @@ pub(crate) fn record(
             );
         }
     })?;
-    let text = match (&output, analyzed(&ended, None)) {
+    let analyzed = analyzed(&ended, None);
+    ended.look_for_writers(&output);
+    let text = match (&output, analyzed) {
         (Output::Elsewhere(place), _) => format!(
             "heapwire: {} {}; what was recorded went to {}\n",
             heapwire::report::escape(&command[0].to_string_lossy()),
@@ -43,9 +45,9 @@ pub(crate) fn record(
         ),
         (_, Ok(report)) => {
             let summary = summary(&report, command, &ended, &terminal.options());
-            gap(&report, &ended) + &running(&ended, Some(&output)) + &summary
+            gap(&report, &ended) + &running(&ended, &output, true) + &summary
         }
-        (_, Err(reason)) => running(&ended, Some(&output)) + &format!("heapwire: {reason}\n"),
+        (_, Err(reason)) => running(&ended, &output, true) + &format!("heapwire: {reason}\n"),
     };
     let _ = say.write_all(text.as_bytes()); // nobody listens: the status still says how it went
     Ok(ended.exit_status())
@@ -61,18 +63,22 @@ pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Resu
         Some(file) => Output::File(file),
         None => Output::of(asked.output.as_deref())?,
     };
-    let kept = scratch.is_none().then_some(&output);
-    let ended = record::record(command, looked, &output, &asked.recording, |_| {})?;
+    let is_kept = scratch.is_none();
+    let mut ended = record::record(command, looked, &output, &asked.recording, |_| {})?;
     let options = TextOptions {
         source: scratch.as_ref().map(|_| String::new()), // nobody is to look for that file
         ..terminal.options_for(&asked.reporting)
     };
-    let text = match analyzed(&ended, Some(&asked.reporting)) {
+    let analyzed = analyzed(&ended, Some(&asked.reporting));
+    ended.look_for_writers(&output);
+    let text = match analyzed {
         Ok(report) if asked.reporting.format == Format::Json => {
             heapwire::report::json::render(&report)
         }
-        Ok(report) => render(&report, &options) + &gap(&report, &ended) + &running(&ended, kept),
-        Err(reason) => running(&ended, kept) + &format!("heapwire: {reason}\n"),
+        Ok(report) => {
+            render(&report, &options) + &gap(&report, &ended) + &running(&ended, &output, is_kept)
+        }
+        Err(reason) => running(&ended, &output, is_kept) + &format!("heapwire: {reason}\n"),
     };
     let _ = say.write_all(text.as_bytes()); // as above
     Ok(ended.exit_status())
@@ -119,23 +125,30 @@ fn gap(report: &Report, ended: &Ended) -> String {
 }
 
 /// A line on processes that go on when the program has ended: nobody knows yet what they will do.
-fn running(ended: &Ended, kept: Option<&Output>) -> String {
-    let Some((first, others)) = ended.writers.split_first() else {
+///
+/// One that has a trace is named with it. Another may never have one, where it ends soon or does not allocate any more.
+fn running(ended: &Ended, output: &Output, is_kept: bool) -> String {
+    let has_trace = |writer: &&Writer| output.is_begun(writer.pid, &writer.name);
+    let writers = &ended.writers;
+    let traced = writers.iter().find(has_trace);
+    let Some(named) = traced.or(writers.first()) else {
         return String::new();
     };
-    let (goes, is, it) = match others {
-        [] => (format!("process {} goes", first.pid), "is", "it"),
-        others => {
-            let number = counted(others.len() as u64, "other");
-            let goes = format!("process {} and {number} go", first.pid);
+    let (goes, is, it) = match writers.len() {
+        1 => (format!("process {} goes", named.pid), "is", "it"),
+        all => {
+            let number = counted(all as u64 - 1, "other");
+            let goes = format!("process {} and {number} go", named.pid);
             (goes, "are", "they")
         }
     };
-    if let Some(output) = kept {
-        let into = output.shown(first.pid, &first.name);
-        let into = heapwire::report::escape(&into);
+    if is_kept {
+        let into = traced.map_or_else(String::new, |writer| {
+            let into = output.shown(writer.pid, &writer.name);
+            format!(", into {}", heapwire::report::escape(&into))
+        });
         format!(
-            "heapwire: {goes} on and {is} still recorded, into {into}: this is what was recorded so far\n"
+            "heapwire: {goes} on and {is} still recorded{into}: this is what was recorded so far\n"
         )
     } else {
         format!(
