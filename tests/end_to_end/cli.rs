@@ -316,3 +316,20 @@ fn a_result_that_nobody_gets_is_an_error_unless_its_reader_left() {
         }
     }
 }
+
+#[test]
+fn where_a_recorder_is_missing_it_is_said_how_to_get_it() {
+    let scratch = Scratch::new("missing");
+    let library = scratch.join("libheapwire.so");
+    let run = on(&["recorder", "--target", "pdp11", "-o"], &library);
+    assert_eq!((run.status, &*run.stdout), (3, ""), "{run:?}");
+    assert!(!library.exists());
+    let said = prose(&run.stderr);
+    for way in [
+        "for pdp11:",
+        "tests/devices/build DIR",
+        "HEAPWIRE_RECORDERS=DIR",
+    ] {
+        assert!(said.contains(way), "{said}");
+    }
+}

@@ -38,7 +38,10 @@ pub(crate) fn carried(target: Option<&str>) -> Result<&'static Recorder> {
     match (found, target) {
         (Some(recorder), _) => Ok(recorder),
         (None, Some(target)) => {
-            bail!("no recorder for {target}: heapwire recorder --list shows those there are")
+            bail!(
+                "this heapwire carries no recorder for {target}: heapwire recorder --list shows those it does; for others, run \
+                 tests/devices/build DIR in the sources and build heapwire with HEAPWIRE_RECORDERS=DIR"
+            )
         }
         (None, None) => bail!("no recorder for this machine: this heapwire was built without one"),
     }
