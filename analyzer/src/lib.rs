@@ -121,7 +121,11 @@ fn replayed(
         only: charted(trace, &stops, options)?,
         shows_pauses: options.unsure_steps,
     };
-    let images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
+    let mut images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
+    if images.images.iter().any(|image| image.late_copies > 0) && trace.begin_again()? {
+        sites = SiteTable::default();
+        images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
+    }
     let pids: Vec<_> = images.images.iter().map(|image| image.pid).collect();
     are_there(&options.pids, &pids)?;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);

@@ -92,8 +92,10 @@ fn signals_that_a_process_sends_reach_the_program() {
     let script = "trap 'exit 5' TERM; trap 'exit 6' HUP; trap 'exit 7' USR1; echo ready; \
                   i=0; while [ $i -lt 300 ]; do sleep 0.1; i=$((i+1)); done";
     for (signal, status) in [("TERM", 5), ("HUP", 6), ("USR1", 7)] {
-        let mut heapwire = Command::new(HEAPWIRE)
-            .args(["record", "-o", "t.hwt", "--", "sh", "-c", script])
+        // What is ignored from the start, as under nohup, no shell can catch.
+        let mut heapwire = Command::new("env")
+            .args(["--default-signal", HEAPWIRE, "record", "-o", "t.hwt"])
+            .args(["--", "sh", "-c", script])
             .current_dir(&folder.0)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -41,6 +41,8 @@ pub(crate) struct Image {
     pub(crate) lost: u64,
     pub(crate) void: u64,
     pub(crate) differing_copies: u64,
+    /// Copies that were compared with nothing, since they came late.
+    pub(crate) late_copies: u64,
     /// Records that came too late for their place.
     pub(crate) late: u64,
     /// What a log says of it besides its records, if it is from one.

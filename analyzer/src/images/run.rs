@@ -207,7 +207,8 @@ impl Run<'_> {
         let declaration = self.plan.declarations[stream].take();
         let order = &running.order;
         let first = order.lowest();
-        let (differing_copies, late) = (order.copies.differing, order.late);
+        let (differing_copies, late_copies) = (order.copies.differing, order.late_copies);
+        let late = order.late;
         let taken = if running.is_stopped { 0 } else { claimed.taken };
         let outcome = running.replay.finish(taken, self.want_blocks, self.sites);
         self.images[stream] = Some(Image {
@@ -228,6 +229,7 @@ impl Run<'_> {
             lost: claimed.lost.into(),
             void: claimed.void.into(),
             differing_copies,
+            late_copies,
             late,
             session: None,
         });

@@ -115,6 +115,7 @@ fn replay_session(
         lost: 0,
         void: 0,
         differing_copies: 0,
+        late_copies: 0,
         late: 0,
         session: Some(session),
     }

@@ -43,6 +43,7 @@ pub(crate) fn walk<E: From<TraceError>>(
     stream: usize,
     mut each: impl FnMut(&Event) -> Result<(), E>,
 ) -> Result<(), E> {
+    trace.is_patient = true;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
     let mut goes_on = true;
@@ -64,6 +65,7 @@ pub(crate) fn contested(
     trace: &mut Trace,
     stream: usize,
 ) -> Result<BTreeMap<u64, Slot>, TraceError> {
+    trace.is_patient = true;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
     order.copies.taken = Some(BTreeMap::new());
@@ -133,6 +135,8 @@ pub(crate) struct Order {
     pub(crate) copies: Copies,
     /// Records that came when their window had been given out.
     pub(crate) late: u64,
+    /// Copies that came then, and were compared with nothing.
+    pub(crate) late_copies: u64,
 }
 
 impl Order {
@@ -181,7 +185,7 @@ impl Order {
     ) -> Result<bool, TraceError> {
         loop {
             let is_due = self.is_due();
-            if is_due || self.may_be_whole() {
+            if is_due || !trace.is_patient && self.may_be_whole() {
                 self.wake(|it| trace.read_again(it))?;
                 if self.has_ended || self.waiting.len() >= WAITING || self.is_whole() {
                     return Ok(true);
@@ -276,7 +280,9 @@ impl Order {
 
     /// Has the slots of the next window again that were let go, as `read_again` gives them.
     fn wake<E>(&mut self, read_again: impl Fn(&Source) -> Result<Source, E>) -> Result<(), E> {
-        let end = self.begin().unwrap_or(0).saturating_add(WINDOW);
+        // As far as a window goes that begins with what came late.
+        let begin = self.begin().unwrap_or(0).max(self.expected());
+        let end = begin.saturating_add(WINDOW);
         let next = self.waiting.range_mut(..(end, (0, 0), 0));
         for (_, source) in next.filter(|(_, source)| source.place.block.is_empty()) {
             *source = read_again(source)?;
@@ -376,6 +382,8 @@ impl Order {
             {
                 if take_number(&mut self.gaps, number) {
                     late.push((place, cursor.at));
+                } else {
+                    self.late_copies += 1;
                 }
                 cursor.advance();
             }

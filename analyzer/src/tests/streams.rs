@@ -141,3 +141,32 @@ fn a_parent_knows_its_blocks_of_before_the_fork() {
     let threads = &report.processes[0].usage.threads;
     assert_eq!(threads[0].live_blocks, 2);
 }
+
+#[test]
+fn a_trace_that_comes_twice_is_the_same_trace() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 7, 0x10);
+    busy(&mut made, FAR);
+    let bytes = made.end(0).bytes();
+    let once = json::render(&from_file(bytes.clone()));
+    let twice = [bytes.clone(), bytes].concat();
+    assert_eq!(json::render(&from_pipe(twice.clone())), once);
+    assert_eq!(json::render(&from_file(twice)), once);
+}
+
+#[test]
+fn copies_are_compared_wherever_one_looks_first() {
+    let mut made = Made::new(0xA0);
+    busy(&mut made, 20 * WINDOW);
+    made.end(0);
+    let mut frames = made.frames(100);
+    let mut copy = Made::bare(0xA0);
+    copy.next = made.records[10].1;
+    copy.by(made.records[10].0).malloc(0x5000, 9, 0x10);
+    frames.extend(copy.frames(100));
+    let bytes = frames.concat();
+    for report in [from_file(bytes.clone()), from_pipe(bytes)] {
+        assert_eq!(warned(&report, "copies-differ"), 1);
+        assert!(!report.trace.complete);
+    }
+}

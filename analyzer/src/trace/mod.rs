@@ -116,6 +116,9 @@ pub(crate) struct Trace {
     /// Their bytes.
     texts: FxHashMap<u32, Text>,
     reading: Reading,
+    /// Events are not given out as soon as they are all there, but when no copies of them are expected any more. What can be read
+    /// again need not be waited for: it is, where there turn out to be copies.
+    pub(crate) is_patient: bool,
 }
 
 /// How far the inputs are read.
@@ -157,13 +160,8 @@ impl Trace {
         Self::of(vec![Input::streamed(PathBuf::from("trace0"), bytes)])
     }
 
-    /// A trace of these inputs.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub(crate) fn of(inputs: Vec<Input>) -> Result<Self, TraceError> {
-        let mut trace = Self {
+    fn unread(inputs: Vec<Input>) -> Self {
+        Self {
             inputs,
             streams: Vec::new(),
             places: FxHashMap::default(),
@@ -174,7 +172,17 @@ impl Trace {
             logs: Vec::new(),
             texts: FxHashMap::default(),
             reading: Reading::Indexed(Index::default()),
-        };
+            is_patient: false,
+        }
+    }
+
+    /// A trace of these inputs.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(crate) fn of(inputs: Vec<Input>) -> Result<Self, TraceError> {
+        let mut trace = Self::unread(inputs);
         match &mut trace.inputs[..] {
             [] => return Err(TraceError::NoInput),
             [input] => match Opened::of(input, 0)? {
@@ -183,7 +191,31 @@ impl Trace {
             },
             _ => trace.index_each()?,
         }
+        trace.is_patient = !trace.can_be_read_again();
         Ok(trace)
+    }
+
+    /// Forgets what was read, to be read again with patience, if it was not read so.
+    pub(crate) fn begin_again(&mut self) -> Result<bool, TraceError> {
+        if self.is_patient {
+            return Ok(false);
+        }
+        let logs = std::mem::take(&mut self.logs);
+        let texts = std::mem::take(&mut self.texts);
+        let inputs = self.inputs.iter().enumerate().filter_map(|(index, input)| {
+            let index = input_index(index);
+            let store = input.store().filter(|_| !logs.contains(&index))?;
+            Some(Rest::all(store.clone(), index))
+        });
+        let rests = inputs.collect();
+        *self = Self {
+            logs,
+            texts,
+            is_patient: true,
+            ..Self::unread(std::mem::take(&mut self.inputs))
+        };
+        self.index(rests)?;
+        Ok(true)
     }
 
     /// Makes an index of all inputs.
