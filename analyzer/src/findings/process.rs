@@ -13,7 +13,7 @@ use crate::replay::{Moment, Outcome, RawFault, SiteRow, Target, Wrong};
 use crate::report::{self, Doubt, Fault, FaultKind};
 use crate::sites::{SiteId, SiteTable};
 use crate::{Options, Until};
-use heapwire_format::{Family, Op};
+use heapwire_format::Family;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -199,18 +199,19 @@ impl Teller<'_> {
             inside: fault
                 .inside
                 .map(|(offset, size)| report::Inside { offset, size }),
+            by_realloc: fault.is_by_realloc,
             families: fault
                 .families
-                .map(|(allocated, released, op)| report::Families {
+                .map(|(allocated, released)| report::Families {
                     allocated: allocated_by(allocated),
-                    released: released_by(released, op),
+                    released: released_by(released, fault.is_by_realloc),
                 }),
         })
     }
 
     fn verdict(&self, fault: &RawFault) -> Verdict {
         match (fault.families, fault.allocation) {
-            (Some((allocated, released, _)), Some(allocation)) => mismatch::verdict(
+            (Some((allocated, released)), Some(allocation)) => mismatch::verdict(
                 (allocated, &self.names.stack(allocation.site)),
                 (released, &self.names.stack(fault.at.site)),
             ),
@@ -259,9 +260,9 @@ fn allocated_by(family: Family) -> &'static str {
     }
 }
 
-fn released_by(family: Family, op: Op) -> &'static str {
+fn released_by(family: Family, is_by_realloc: bool) -> &'static str {
     match family {
-        Family::Malloc | Family::Aligned if op == Op::REALLOC_OLD => "realloc",
+        Family::Malloc | Family::Aligned if is_by_realloc => "realloc",
         Family::Malloc | Family::Aligned => "free",
         Family::New | Family::NewAligned => "delete",
         Family::NewArray | Family::NewArrayAligned => "delete[]",

@@ -1,7 +1,7 @@
 //! A wrong release, in numbers: what it names is looked up later.
 
 use super::block::Moment;
-use heapwire_format::{Family, Op};
+use heapwire_format::Family;
 
 /// The kinds of wrong release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(crate) struct RawFault {
     pub(crate) allocation: Option<Moment>,
     /// Offset in the live block that the address lies in, and its size.
     pub(crate) inside: Option<(u64, u64)>,
-    /// How the block was handed out, and how it was released: family and op.
-    pub(crate) families: Option<(Family, Family, Op)>,
+    /// It was the old half of a realloc.
+    pub(crate) is_by_realloc: bool,
+    /// How the block was handed out, and how it was released.
+    pub(crate) families: Option<(Family, Family)>,
 }

@@ -150,27 +150,23 @@ impl Heap {
         self.shards.iter_mut().for_each(Shard::thaw);
     }
 
-    /// Takes all open reallocs back, as if they had failed; gives the blocks whose address was handed out since.
-    pub(super) fn undo_open(&mut self) -> Vec<Block> {
-        let mut gone = Vec::new();
+    /// Takes all open reallocs back, as if they had failed; gives how many blocks are live by that, and those whose address was
+    /// handed out since.
+    pub(super) fn undo_open(&mut self) -> (u64, Vec<Block>) {
+        let (mut restored, mut gone) = (0, Vec::new());
         for shard in &mut self.shards {
             let mut open: Vec<_> = mem::take(&mut shard.open).into_iter().collect();
             open.sort_unstable_by_key(|(number, _)| *number);
             for (_, open) in open {
-                if let Some(block) = open.block
-                    && !shard.restore(open.address, block)
-                {
-                    gone.push(block);
+                match open.block {
+                    Some(block) if shard.restore(open.address, block) => restored += 1,
+                    Some(block) => gone.push(block),
+                    None => {}
                 }
             }
         }
         gone.sort_unstable_by_key(|block| block.number);
-        gone
-    }
-
-    /// Reallocs under way.
-    pub(super) fn open(&self) -> u64 {
-        self.shards.iter().map(|it| it.open.len() as u64).sum()
+        (restored, gone)
     }
 
     /// The blocks of open reallocs and their addresses, in order of the reallocs' numbers.

@@ -87,7 +87,7 @@ pub(crate) struct Outcome {
     pub(crate) lifetimes_in_records: Histogram,
     /// Numbers that no record carries.
     pub(crate) missing: u64,
-    /// Reallocs in flight when the trace ended.
+    /// Blocks that are live as far as is known, and of which a realloc was in flight when the trace ended.
     pub(crate) in_flight: u64,
     pub(crate) marks: Vec<Mark>,
     /// The trace's clock at the last record.
@@ -111,8 +111,7 @@ impl Replay {
         for fault in &mut self.ledger.faults {
             fault.is_last = events.threads.last_call(fault.at.tid) == Some(fault.number);
         }
-        let in_flight = self.heap.open();
-        let gone = self.heap.undo_open();
+        let (in_flight, gone) = self.heap.undo_open();
         for block in &gone {
             self.ledger.end(block);
         }

@@ -8,7 +8,6 @@ use super::histogram::Histogram;
 use super::late::Late;
 use super::table::{Key, Table};
 use crate::sites::SiteId;
-use heapwire_format::Op;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::iter;
@@ -488,15 +487,11 @@ impl Paired {
 
 fn mismatch(placed: Placed<'_>, block: &Block, batch: &Batch) -> RawFault {
     let call = placed.call;
-    let op = match call.kind {
-        Kind::Open => Op::REALLOC_OLD,
-        _ => Op::RELEASED,
-    };
     let is_whole = batch.is_whole_since(block.number, placed.position);
     RawFault {
         size: Some(block.size),
         allocation: Some(block.handed_out),
-        families: Some((block.family, call.family, op)),
+        families: Some((block.family, call.family)),
         ..fault(Wrong::Mismatched, Target::Known, call, is_whole)
     }
 }
@@ -526,6 +521,7 @@ pub(super) fn fault(wrong: Wrong, target: Target, call: &Call, is_whole: bool) -
         first_number: 0,
         allocation: None,
         inside: None,
+        is_by_realloc: call.kind == Kind::Open,
         families: None,
     }
 }

@@ -38,6 +38,9 @@ pub struct Fault {
     pub allocation: Option<Moment>,
     /// The live block that the address lies in, of an invalid free.
     pub inside: Option<Inside>,
+    /// It was `realloc` that released.
+    #[serde(skip_serializing_if = "is_false")]
+    pub by_realloc: bool,
     /// How the block was allocated and released, of a mismatched free: `malloc`, `new`, `new[]` …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub families: Option<Families>,

@@ -3,6 +3,7 @@
 use super::made::{ALLOCATION_FAILED, REALLOC_NEW, REALLOC_OLD, live_blocks, warned};
 use super::rules::{A, B, made, only, only_fault, pc};
 use crate::report::FaultKind;
+use crate::report::text::{TextOptions, render};
 
 #[test]
 fn calls_that_give_no_memory_are_failed() {
@@ -114,8 +115,12 @@ fn a_realloc_of_a_released_block_is_a_double_free() {
         .free(A, 0x20)
         .heap(REALLOC_OLD, 0, A, 9, 0x30);
     let report = made.report();
-    assert_eq!(only_fault(&report).kind, FaultKind::DoubleFree);
+    let fault = only_fault(&report);
+    assert_eq!(fault.kind, FaultKind::DoubleFree);
+    let shown = render(&report, &TextOptions::default());
+    assert!(shown.contains("(8 B) by realloc\n"), "{shown}");
     assert_eq!(only(&report).totals.live_blocks, 0);
+    assert_eq!(warned(&report, "in-flight"), 0, "nothing is listed");
 }
 
 #[test]

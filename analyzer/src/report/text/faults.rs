@@ -129,6 +129,8 @@ fn title(fault: &Fault, times: u64) -> String {
             ": {} by {}",
             families.allocated, families.released
         ));
+    } else if fault.by_realloc {
+        title.push_str(" by realloc");
     }
     if times > 1 {
         title.push_str(&format!(", and {} more like it", count(times - 1)));

@@ -76,6 +76,7 @@ fn double_free() -> Fault {
         )),
         first_release_may_be_later: false,
         inside: None,
+        by_realloc: false,
         families: None,
     }
 }
