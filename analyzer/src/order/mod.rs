@@ -43,7 +43,7 @@ pub(crate) fn walk<E: From<TraceError>>(
     stream: usize,
     mut each: impl FnMut(&Event) -> Result<(), E>,
 ) -> Result<(), E> {
-    trace.is_patient = true;
+    trace.held_for_copies = u64::MAX;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
     let mut goes_on = true;
@@ -65,7 +65,7 @@ pub(crate) fn contested(
     trace: &mut Trace,
     stream: usize,
 ) -> Result<BTreeMap<u64, Slot>, TraceError> {
-    trace.is_patient = true;
+    trace.held_for_copies = u64::MAX;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
     order.copies.taken = Some(BTreeMap::new());
@@ -185,7 +185,7 @@ impl Order {
     ) -> Result<bool, TraceError> {
         loop {
             let is_due = self.is_due();
-            if is_due || !trace.is_patient && self.may_be_whole() {
+            if is_due || self.may_be_whole(trace.held_for_copies) {
                 self.wake(|it| trace.read_again(it))?;
                 if self.has_ended || self.waiting.len() >= WAITING || self.is_whole() {
                     return Ok(true);
@@ -226,11 +226,11 @@ impl Order {
         lowest.saturating_add(WINDOW) <= self.highest && self.is_whole()
     }
 
-    /// Whether all numbers of the next window may have come, so that it need not be waited for what else there is of it: copies. Where a
+    /// Whether all numbers of the next window may have come, and `held` more, so that only far copies are not waited for. Where a
     /// number was found to be missing, what lies between is not looked at again before its time.
-    fn may_be_whole(&self) -> bool {
+    fn may_be_whole(&self, held: u64) -> bool {
         let next = self.expected();
-        let end = next.saturating_add(WINDOW);
+        let end = next.saturating_add(WINDOW).saturating_add(held);
         next != 0 && end <= self.highest && self.waits_to <= self.highest
     }
 

@@ -114,7 +114,7 @@ fn a_window_that_came_whole_need_not_wait() {
     order.expect(Some(1));
     let odd: Vec<u64> = (1..3 * WINDOW).step_by(2).collect();
     order.feed(vec![source(0, &odd)]);
-    assert!(order.may_be_whole() && !order.is_whole());
+    assert!(order.may_be_whole(0) && !order.is_whole());
     // Copies do not make up for what is missing.
     order.feed(vec![source(1, &odd)]);
     assert!(!order.is_whole());
@@ -122,7 +122,7 @@ fn a_window_that_came_whole_need_not_wait() {
     order.feed(vec![source(2, &even)]);
     assert!(order.is_whole() && !order.is_due());
     let mut numbers = Vec::new();
-    while order.may_be_whole() && order.is_whole() {
+    while order.may_be_whole(0) && order.is_whole() {
         assert!(order.window(u64::MAX, |event| numbers.push(event.number)));
     }
     assert!(numbers.into_iter().eq(1..2 * WINDOW + 1));
@@ -133,11 +133,11 @@ fn a_window_is_not_whole_before_the_first_number_is_known() {
     let mut order = Order::default();
     let dense: Vec<u64> = (5..3 * WINDOW).collect();
     order.feed(vec![source(0, &dense)]);
-    assert!(!order.may_be_whole() && order.has_beginning());
+    assert!(!order.may_be_whole(0) && order.has_beginning());
     order.expect(Some(2));
     assert!(!order.is_whole());
     order.expect(Some(5));
-    assert!(order.may_be_whole() && order.is_whole());
+    assert!(order.may_be_whole(0) && order.is_whole());
 }
 
 #[test]

@@ -98,6 +98,9 @@ impl Condition {
     }
 }
 
+/// Numbers for which records of a stream are held back, of which copies cannot be looked for later.
+const HELD_OF_STREAMS: u64 = 1 << 17;
+
 /// Inputs, opened, and what was read of them.
 pub(crate) struct Trace {
     inputs: Vec<Input>,
@@ -116,9 +119,9 @@ pub(crate) struct Trace {
     /// Their bytes.
     texts: FxHashMap<u32, Text>,
     reading: Reading,
-    /// Events are not given out as soon as they are all there, but when no copies of them are expected any more. What can be read
-    /// again need not be waited for: it is, where there turn out to be copies.
-    pub(crate) is_patient: bool,
+    /// For so many numbers records are held back, once all of them are there, for copies to be compared with. Of what can be read
+    /// again none are, unless there turn out to be copies.
+    pub(crate) held_for_copies: u64,
 }
 
 /// How far the inputs are read.
@@ -172,7 +175,7 @@ impl Trace {
             logs: Vec::new(),
             texts: FxHashMap::default(),
             reading: Reading::Indexed(Index::default()),
-            is_patient: false,
+            held_for_copies: 0,
         }
     }
 
@@ -191,13 +194,15 @@ impl Trace {
             },
             _ => trace.index_each()?,
         }
-        trace.is_patient = !trace.can_be_read_again();
+        if !trace.can_be_read_again() {
+            trace.held_for_copies = HELD_OF_STREAMS;
+        }
         Ok(trace)
     }
 
-    /// Forgets what was read, to be read again with patience, if it was not read so.
+    /// Forgets what was read, to be read again with all copies in view that ever are. `false`: that cannot be, or was so.
     pub(crate) fn begin_again(&mut self) -> Result<bool, TraceError> {
-        if self.is_patient {
+        if self.held_for_copies > 0 {
             return Ok(false);
         }
         let logs = std::mem::take(&mut self.logs);
@@ -211,7 +216,7 @@ impl Trace {
         *self = Self {
             logs,
             texts,
-            is_patient: true,
+            held_for_copies: u64::MAX,
             ..Self::unread(std::mem::take(&mut self.inputs))
         };
         self.index(rests)?;

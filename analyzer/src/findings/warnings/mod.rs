@@ -25,6 +25,7 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     of_beginnings(images, &mut warnings);
     of_own_functions(images, &mut warnings);
     of_blocks(images, &mut warnings);
+    of_places(images, &mut warnings);
     of_culled(images, &mut warnings);
     of_ends(trace, images, &mut warnings);
     of_unseen(images, &mut warnings);
@@ -345,6 +346,20 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
             counted(past, "block was", "blocks were")
         ),
     );
+    let more = saturating_sum(images.iter().map(|it| it.outcome.more_faults));
+    add(
+        warnings,
+        "more-errors",
+        more,
+        format!(
+            "{} of the same kind beyond those that are listed.",
+            counted(more, "wrong release is", "wrong releases are")
+        ),
+    );
+}
+
+/// Records that are not where they were expected.
+fn of_places(images: &[Image], warnings: &mut Vec<Warning>) {
     let copies = saturating_sum(images.iter().map(|it| it.differing_copies));
     add(
         warnings,
@@ -355,6 +370,16 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
             counted(copies, "record is there", "records are there")
         ),
     );
+    let late_copies = saturating_sum(images.iter().map(|it| it.late_copies));
+    add(
+        warnings,
+        "copies-late",
+        late_copies,
+        format!(
+            "{} twice, too far apart to be compared; the first copy was taken.",
+            counted(late_copies, "record is there", "records are there")
+        ),
+    );
     let late = saturating_sum(images.iter().map(|it| it.late));
     add(
         warnings,
@@ -363,16 +388,6 @@ fn of_blocks(images: &[Image], warnings: &mut Vec<Warning>) {
         format!(
             "{} far from the place in the trace where the order of events has it: taken as it came.",
             counted(late, "record is", "records are")
-        ),
-    );
-    let more = saturating_sum(images.iter().map(|it| it.outcome.more_faults));
-    add(
-        warnings,
-        "more-errors",
-        more,
-        format!(
-            "{} of the same kind beyond those that are listed.",
-            counted(more, "wrong release is", "wrong releases are")
         ),
     );
 }
