@@ -151,7 +151,7 @@ fn a_trace_that_comes_twice_is_the_same_trace() {
     let once = from_file(bytes.clone());
     let twice = [bytes.clone(), bytes].concat();
     for mut report in [from_pipe(twice.clone()), from_file(twice)] {
-        assert!(warned(&report, "copies-late") > FAR / 2);
+        assert!(warned(&report, "copies-late") > WINDOW);
         assert!(report.trace.complete);
         report.warnings.retain(|it| it.kind != "copies-late");
         assert_eq!(json::render(&report), json::render(&once));
