@@ -29,7 +29,7 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
         && condition.unknown_frames == 0
         && images.images.iter().all(|image| {
             image.start == Start::Seen
-                && !matches!(End::of(image), End::Cut | End::Unknown)
+                && !is_cut(image)
                 && image.outcome.counts.unknown_ops == 0
                 && image.differing_copies == 0
         });
@@ -68,9 +68,12 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
 pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
     trace.condition.damaged_bytes > 0 && !trace.accounts_for_damage()
         || trace.left_out > 0
-        || images
-            .iter()
-            .any(|image| matches!(End::of(image), End::Cut | End::Unknown))
+        || images.iter().any(is_cut)
+}
+
+/// Whether its end is missing, unless nobody asked for that.
+fn is_cut(image: &Image) -> bool {
+    !image.is_stopped && matches!(End::of(image), End::Cut | End::Unknown)
 }
 
 /// The sum of counts that a hostile trace can make any size.

@@ -179,6 +179,26 @@ fn who_comes_after_the_moment_in_what_is_read_once_is_not_passed_over() {
 }
 
 #[test]
+fn an_end_that_nobody_looks_at_is_not_missing() {
+    let until = |ms: u64, parent: &Made, child: &Made| {
+        let options = Options {
+            until: Some(Until::Time(ms * 1_000_000)),
+            ..Options::default()
+        };
+        let trace = Trace::of_bytes([parent.bytes(), child.bytes()]).unwrap();
+        let summary = crate::analyze_trace(trace, &options).unwrap().trace;
+        (summary.complete, summary.lost_is_lower_bound)
+    };
+    let (mut parent, mut child) = family();
+    parent.at(50).malloc(0x4000, 7, 0x40).end(0);
+    child.at(60).malloc(0x5000, 7, 0x40);
+    assert_eq!(until(20, &parent, &child), (true, false));
+    assert_eq!(until(100, &parent, &child), (false, true));
+    child.end(0);
+    assert_eq!(until(100, &parent, &child), (true, false));
+}
+
+#[test]
 fn inherited_blocks_are_listed_as_such() {
     let (parent, mut child) = family();
     child.free(A, 0x30).malloc(0x3000, 7, 0x40);
