@@ -16,16 +16,27 @@ const END: usize = TITLES.len() - 1;
 /// Columns that the program has at least.
 const LEAST: usize = 12;
 
-/// Those with wrong releases first, then those that hold most bytes at their end; what an `exec` replaced holds nothing any more.
+/// Those with wrong releases first, then those that hold most bytes at their end; what an `exec` replaced holds nothing any more, so it
+/// comes last of those with as many errors.
 pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
     let mut processes: Vec<&Process> = processes.iter().collect();
-    processes.sort_by_key(|of| (Reverse(of.errors.len()), Reverse(held(of))));
+    processes.sort_by_key(|of| {
+        (
+            Reverse(of.errors.len()),
+            is_replaced(of),
+            Reverse(listed(of)),
+        )
+    });
     page.blank();
     let number = count(processes.len() as u64);
-    page.heading(
+    let replaced = match processes.iter().any(|of| is_replaced(of)) {
+        true => ", those replaced by exec after the others",
+        false => "",
+    };
+    page.long_heading(
         Ink::Strong,
         "PROCESSES",
-        &format!("{number}, most errors first, then most bytes live at the end"),
+        &format!("{number}, most errors first, then most bytes live at the end{replaced}"),
     );
     let (shown, rest) = page.cut(&processes);
     let rows: Vec<Cells> = shown.iter().map(|process| cells(process)).collect();
@@ -53,11 +64,8 @@ pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
     }
 }
 
-fn held(process: &Process) -> u64 {
-    match process.end {
-        "exec" => 0,
-        _ => listed(process),
-    }
+fn is_replaced(process: &Process) -> bool {
+    process.end == "exec"
 }
 
 fn cells(process: &Process) -> Cells {

@@ -63,7 +63,15 @@ fn several_processes_have_a_section_each_or_a_line() {
         errors: Vec::new(),
         ..process()
     };
-    expect("several", &text(vec![clean, process(), replaced], 100));
+    let replaced_early = Process {
+        pid: Some(4710),
+        leaks: Vec::new(),
+        ..replaced.clone()
+    };
+    expect(
+        "several",
+        &text(vec![replaced_early, clean, process(), replaced], 100),
+    );
 }
 
 #[test]
