@@ -92,6 +92,9 @@ fn leaks_are_those_that_fit() {
     assert_eq!(errors("--to 2s"), 0);
 }
 
+/// What is said of a column that no filter changes.
+const ALL_CALLS: &str = "calls are all of a call site, whether they fit the filter or not";
+
 #[test]
 fn a_filtered_report_says_so_and_never_that_there_are_no_leaks() {
     let scratch = Scratch::new("filtered");
@@ -110,9 +113,11 @@ fn a_filtered_report_says_so_and_never_that_there_are_no_leaks() {
     let text = run("report", &path, "--from 1s --to 2s --until 2.55s").stdout;
     assert!(prose(&text).contains("UP TO"), "{text}");
     assert!(prose(&text).contains("NOT RELEASED BY THEN"), "{text}");
+    assert!(prose(&text).contains(ALL_CALLS), "{text}");
     assert!(!prose(&text).contains("No end of"), "{text}");
     let whole = run("report", &path, "").stdout;
     assert!(!whole.contains("FILTERED"), "{whole}");
+    assert!(!prose(&whole).contains(ALL_CALLS), "{whole}");
 }
 
 #[test]

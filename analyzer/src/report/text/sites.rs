@@ -47,6 +47,9 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
             _ => "the end of the program was not recorded as normal, so these need not be leaks",
         });
     }
+    if !report.filter.is_empty() {
+        page.remark("calls are all of a call site, whether they fit the filter or not");
+    }
     let (system, own): (Vec<_>, Vec<_>) = process.leaks.iter().partition(|leak| is_system(leak));
     let own_count = own.len();
     let ordered: Vec<&Leak> = own.into_iter().chain(system).collect();
