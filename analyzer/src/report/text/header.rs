@@ -264,22 +264,7 @@ pub(super) fn figures_of_part(page: &mut Page<'_>, process: &Process) {
 
 fn live(page: &mut Page<'_>, process: &Process) {
     let totals = &process.totals;
-    let mut sites = counted_sites(totals.live_blocks, process.leaks.len() as u64);
-    let system = process.leaks.iter().filter(|leak| is_system(leak));
-    let (count, size) = system.fold((0u64, 0u64), |(count, size), leak| {
-        (
-            count.saturating_add(leak.blocks),
-            size.saturating_add(leak.bytes),
-        )
-    });
-    if count > 0 && page.is_wide() {
-        let of_all = if count == totals.live_blocks {
-            "all".to_owned()
-        } else {
-            bytes(size)
-        };
-        sites = format!("{sites}, {of_all} in libraries of the system");
-    }
+    let sites = live_sites(page, &[process]);
     let ink = (totals.live_blocks > 0).then_some(Ink::Strong);
     let value = bytes(totals.live_bytes);
     if process.end == "normal" {
@@ -317,13 +302,27 @@ pub(super) fn kinds(errors: &[&Fault], releases: u64) -> String {
     }
 }
 
-/// Blocks and where they come from.
-pub(super) fn counted_sites(blocks: u64, sites: u64) -> String {
-    format!(
+/// Live blocks and where they come from, the system's own apart where there is room.
+pub(super) fn live_sites(page: &Page<'_>, processes: &[&Process]) -> String {
+    let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
+    let leaks = || processes.iter().flat_map(|of| &of.leaks);
+    let system = || leaks().filter(|leak| is_system(leak));
+    let blocks = sum(&mut processes.iter().map(|of| of.totals.live_blocks));
+    let sites = format!(
         "{} from {}",
         counted(blocks, "block"),
-        counted(sites, "call site")
-    )
+        counted(leaks().count() as u64, "call site")
+    );
+    let of_system = sum(&mut system().map(|leak| leak.blocks));
+    if of_system == 0 || !page.is_wide() {
+        return sites;
+    }
+    let part = if of_system == blocks {
+        "all".to_owned()
+    } else {
+        bytes(sum(&mut system().map(|leak| leak.bytes)))
+    };
+    format!("{sites}, {part} in libraries of the system")
 }
 
 /// Recorded calls.

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use crate::report::Frame;
-use crate::report::columns::{columns, cut_start, escape, left};
+use crate::report::columns::{columns, cut_end, cut_start, escape, left};
 use crate::report::names::shortened;
 use crate::report::system::{is_generic, is_system_frame};
 use std::path::Path;
@@ -137,7 +137,7 @@ pub(super) fn rows(page: &mut Page<'_>, heads: &[String], calls: &[Call]) {
         if is_beside {
             page.line(&format!("  {}  {call}", left(text, head)));
         } else {
-            page.line(&format!("  {text}"));
+            page.line(&cut_end(&format!("  {text}"), page.width()));
             page.line(&format!("    {call}"));
         }
     }

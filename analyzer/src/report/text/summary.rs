@@ -1,10 +1,10 @@
 //! What a recording came to, in a screen: shown when the program has ended.
 
 use super::TextOptions;
-use super::header::{counted_sites, events, kinds};
+use super::header::{events, kinds, live_sites};
 use super::page::{Ink, Page};
-use super::stack::Names;
-use crate::report::columns::{columns, cut_end, escape, left};
+use super::stack::{Call, Names, rows};
+use crate::report::columns::{columns, escape, left};
 use crate::report::format::{bytes, count, counted, duration, percent};
 use crate::report::system::is_system;
 use crate::report::{Fault, FaultKind, Leak, Process, Report, Warning};
@@ -91,10 +91,10 @@ fn figures(page: &mut Page<'_>, report: &Report) {
         let total =
             |of: fn(&Process) -> u64| processes.iter().map(|process| of(process)).sum::<u64>();
         let blocks = total(|of| of.totals.live_blocks);
-        let sites = total(|of| of.leaks.len() as u64);
         let ink = (blocks > 0).then_some(Ink::Strong);
         let live = bytes(total(|of| of.totals.live_bytes));
-        page.figure(ink, label, &live, &counted_sites(blocks, sites));
+        let sites = live_sites(page, &processes);
+        page.figure(ink, label, &live, &sites);
     }
     let allocations = sum(all, |of| of.totals.allocations);
     let share = percent(sum(all, |of| of.totals.temporary), allocations);
@@ -138,24 +138,17 @@ fn pointers(page: &mut Page<'_>, report: &Report) {
         return;
     }
     page.blank();
-    let width = |at: usize| {
-        lines
-            .iter()
-            .map(|line| columns(&line[at]))
-            .max()
-            .unwrap_or(0)
-    };
-    let widths = [width(0), width(1), width(2)];
-    for [what, which, function, place] in &lines {
-        let cells = [what, which, function].into_iter().zip(widths);
-        let cells: Vec<String> = cells.map(|(cell, width)| left(cell, width)).collect();
-        let line = format!("  {}   {place}", cells.join("   "));
-        let line = cut_end(&line, page.width()).into_owned();
-        page.line(&line);
-    }
+    let width = lines.iter().map(|(what, ..)| columns(what)).max();
+    let head = |(what, which, _): &Pointer| format!("{}   {which}", left(what, width.unwrap_or(0)));
+    let heads: Vec<String> = lines.iter().map(head).collect();
+    let calls: Vec<Call> = lines.into_iter().map(|(.., call)| call).collect();
+    rows(page, &heads, &calls);
 }
 
-fn leak_line(page: &Page<'_>, process: &Process, leak: &Leak) -> [String; 4] {
+/// What is pointed to, which one it is, and the call that it is about.
+type Pointer = (&'static str, String, Call);
+
+fn leak_line(page: &Page<'_>, process: &Process, leak: &Leak) -> Pointer {
     let what = if process.end == "normal" {
         "largest leak"
     } else {
@@ -166,10 +159,10 @@ fn leak_line(page: &Page<'_>, process: &Process, leak: &Leak) -> [String; 4] {
         which.push_str(", in a library of the system");
     }
     let call = Names::new(page, process.exe.as_deref()).call(&leak.stack);
-    [what.to_owned(), which, call.function, call.place]
+    (what, which, call)
 }
 
-fn error_line(page: &Page<'_>, process: &Process, fault: &Fault) -> [String; 4] {
+fn error_line(page: &Page<'_>, process: &Process, fault: &Fault) -> Pointer {
     let what = match fault.kind {
         FaultKind::DoubleFree => "double free",
         FaultKind::InvalidFree => "invalid free",
@@ -180,7 +173,7 @@ fn error_line(page: &Page<'_>, process: &Process, fault: &Fault) -> [String; 4] 
         .map_or_else(String::new, |size| format!(" ({})", bytes(size)));
     let which = format!("{}{size}", escape(&fault.address));
     let call = Names::new(page, process.exe.as_deref()).call(&fault.stack);
-    [what.to_owned(), which, call.function, call.place]
+    (what, which, call)
 }
 
 fn next(page: &mut Page<'_>, ended: &Ended) {

@@ -1,7 +1,8 @@
 //! What is said, and what is not.
 
 use super::super::{Ended, render, render_blocks, render_summary};
-use super::{SECOND, double_free, frame, options, process, report, stack, text};
+use super::{SECOND, double_free, frame, leak, options, process, report, stack, text};
+use crate::report::columns::columns;
 use crate::report::{
     Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process, ProcessBlocks,
     Report, Totals,
@@ -101,23 +102,50 @@ fn of_lines_in_headers_it_is_said_that_their_callers_are_not_known() {
     assert!(!text(vec![generic], 200).contains(why));
 }
 
-#[test]
-fn leaks_of_the_system_alone_are_told_as_such() {
-    let mut quiet = process();
-    quiet.leaks.truncate(1);
-    quiet.errors.clear();
-    let ended = Ended {
+fn ended() -> Ended {
+    Ended {
         program: "gatewayd".to_owned(),
         how: "exited 0".to_owned(),
         elapsed_ns: SECOND,
         trace_bytes: 4096,
         traces: Vec::new(),
-    };
-    let summary = render_summary(&report(vec![quiet.clone()]), &ended, &options(100));
+    }
+}
+
+#[test]
+fn a_summary_keeps_places_beside_long_names() {
+    let mut long = process();
+    let name = "std::map<std::string, std::vector<std::string>>::operator[]".repeat(2);
+    long.leaks = vec![leak(99, 1, stack(&[(&*name, "long/way/cxx.cpp:32")]))];
+    let ends = [
+        (60, ["cxx.cpp:32", "sion.c:171"]),
+        (100, ["long/way/cxx.cpp:32", "src/session.c:171"]),
+    ];
+    for (width, places) in ends {
+        let text = render_summary(&report(vec![long.clone()]), &ended(), &options(width));
+        for place in places {
+            let is_kept = text.lines().any(|line| line.ends_with(place));
+            assert!(is_kept, "{place}: {text}");
+        }
+        assert!(text.lines().all(|line| columns(line) <= width), "{text}");
+    }
+}
+
+#[test]
+fn leaks_of_the_system_alone_are_told_as_such() {
+    let mut quiet = process();
+    quiet.leaks.truncate(1);
+    quiet.totals.live_blocks = quiet.leaks[0].blocks;
+    quiet.errors.clear();
+    let summary = render_summary(&report(vec![quiet.clone()]), &ended(), &options(100));
     let text = text(vec![quiet], 100);
     assert!(text.contains("in libraries of the system:"), "{text}");
     assert!(
-        summary.contains("195.3 KiB in 4 blocks, in a library of the system   libc.so.6+0x1136"),
+        summary.contains("195.3 KiB in 4 blocks, in a library of the system  libc.so.6+0x1136"),
+        "{summary}"
+    );
+    assert!(
+        summary.contains("1 call site, all in libraries of the system"),
         "{summary}"
     );
 }
