@@ -10,7 +10,7 @@ const ARENAS: c_int = 2;
 /// Bytes up to which a block comes out of an arena, and up to which what is free at an arena's end stays there. Stretches of a trace
 /// are larger than what usually does: each was made of pages that the kernel had to clear, a fifth of the time of a report.
 #[cfg(target_env = "gnu")]
-const KEPT: c_int = 8 << 20;
+const KEPT: c_int = 4 << 20;
 
 /// Has all threads allocate from a few places. Stages hand what they allocated to each other, and a thread that releases what another one
 /// allocated leaves it in the arena of that: with an arena for each, as is usual, a report holds up to twice what it needs.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Batches that may wait for the heap, and for the ledger.
-const AHEAD: usize = 4;
+const AHEAD: usize = 3;
 
 /// Threads that have something to do beside the one that looks at events.
 const MOST: usize = 8;
