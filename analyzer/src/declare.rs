@@ -2,8 +2,8 @@
 
 use crate::address::{LoadBias, Machine};
 use crate::sites::Module;
+use crate::trace::Source;
 use crate::trace::parse;
-use crate::trace::{Head, Source};
 use heapwire_format::{Op, Record, TEXT_CHUNK};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -79,7 +79,7 @@ impl ProcessDeclaration {
         declared.sort_by_key(|(number, _)| *number);
         let (number, first) = declared.first()?;
         let whole = declared.iter().take(TRIED).find_map(|(number, record)| {
-            let text = find_text(sources.clone(), *number, record.base)?;
+            let text = find_text(sources.clone(), *number, record)?;
             Some(Self::new(*number, record, &text))
         });
         Some(whole.unwrap_or_else(|| Self::new(*number, first, &[])))
@@ -173,36 +173,43 @@ impl ProcessDeclaration {
     }
 }
 
-/// The text of `length` bytes whose records follow `number`, if all of it is in the sources.
+/// The text of a declaration at `number`, if all of it is in the sources.
 fn find_text<'s>(
     sources: impl Iterator<Item = &'s Source>,
     number: u64,
-    length: u64,
+    declaration: &Record,
 ) -> Option<Vec<u8>> {
+    let length = declaration.base;
     let chunks = length.div_ceil(TEXT_CHUNK as u64);
-    let first = number.checked_add(1)?;
-    let numbers = first..first.checked_add(chunks)?;
+    let numbers = number..number.checked_add(1)?.checked_add(chunks)?;
     let mut found = BTreeMap::new();
     let overlapping =
         sources.filter(|source| source.lowest < numbers.end && numbers.start <= source.highest);
     for source in overlapping {
+        let place = source.place.order();
         for (index, slot) in source.slots().iter().enumerate() {
-            if Head::of(slot).op != Op::TEXT {
-                continue;
-            }
             let number = source.number(index);
             if let Some(number) = number.filter(|number| numbers.contains(number)) {
-                found.entry(number).or_insert_with(|| Record::decode(slot));
+                let first = found.entry(number).or_insert((place, slot));
+                // Of copies the first in place is taken.
+                if place < first.0 {
+                    *first = (place, slot);
+                }
             }
         }
     }
-    if found.len() as u64 != chunks {
+    if found.len() as u64 != chunks + 1 {
+        return None;
+    }
+    let mut records = found.values().map(|(_, slot)| Record::decode(slot));
+    if records.next().as_ref() != Some(declaration) {
         return None;
     }
     let mut text = Vec::new();
-    for record in found.values() {
+    for record in records {
         let (bytes, used) = record.text();
         text.extend_from_slice(&bytes[..used]);
+        (record.op == Op::TEXT).then_some(())?;
     }
     (text.len() as u64 == length).then_some(text)
 }

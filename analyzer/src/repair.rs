@@ -1,13 +1,13 @@
 //! Writes a whole trace of all that can be saved of a damaged one.
 //!
-//! Frames that can be believed are copied as they are, those of lanes anew with the records that can be believed. What
-//! is known of the others, the numbers that they had, is said in a last frame of each stream. Of records with the same number
+//! Frames that can be believed are copied as they are, those of lanes anew with the records that can be believed. In place of each
+//! of the others stands a frame that says what is known of the numbers in it. Of records with the same number
 //! only those are written that are equal to the one which a reader takes.
 
 use crate::order::{self, differ};
 use crate::trace::source::Slot;
 use crate::trace::{
-    Content, Found, Input, Judged, Source, Survey, Trace, TraceError, believed, holds_records,
+    Content, Found, Input, Judged, Source, Stream, Survey, Trace, TraceError, believed,
 };
 use heapwire_format::{
     Crc32, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, OBSERVER, Op, Record, SumKind,
@@ -131,7 +131,6 @@ impl Repair {
             out,
             repaired: Repaired::default(),
             contested: self.contested,
-            streams: BTreeMap::new(),
             torn: 0,
             copies: 0,
         };
@@ -142,28 +141,15 @@ impl Repair {
         if nameless > 0 || writer.copies > 0 {
             writer.nameless(nameless, census.condition.damaged_bytes)?;
         }
-        writer.finish()
+        writer.out.flush()?;
+        Ok(writer.repaired)
     }
-}
-
-/// What is known of a stream's frames that are left out.
-#[derive(Default)]
-struct Known {
-    /// The number of the next frame.
-    next_frame: u32,
-    /// Lower numbers were taken.
-    taken: u64,
-    lost: u32,
-    void: u32,
-    /// Something of it is left out.
-    has_gaps: bool,
 }
 
 struct Writer<'w> {
     out: &'w mut dyn Write,
     repaired: Repaired,
     contested: Contested,
-    streams: BTreeMap<u32, Known>,
     /// Records left out that differ from the one that is taken of their number.
     copies: u64,
     /// Frames that end too early, but have a header to be believed.
@@ -172,7 +158,6 @@ struct Writer<'w> {
 
 impl Writer<'_> {
     fn add(&mut self, found: &Found, judged: &Judged) -> Result<(), RepairError> {
-        self.note(&judged.header);
         self.torn += u64::from(matches!(found, Found::Torn(_)));
         match (&judged.content, found) {
             (Content::Unknown | Content::Skipped, Found::Whole(frame)) => {
@@ -199,20 +184,9 @@ impl Writer<'_> {
             }
             // The image never used them.
             (Content::Lanes(_, None, false), _) => {}
-            _ => self.leave_out(&judged.header),
+            _ => self.leave_out(&judged.header)?,
         }
         Ok(())
-    }
-
-    /// Takes over what a header says of its stream.
-    fn note(&mut self, header: &Header) {
-        if header.stream != 0 {
-            let known = self.streams.entry(header.stream).or_default();
-            known.next_frame = known.next_frame.max(header.frame.wrapping_add(1));
-            known.taken = known.taken.max(header.settled);
-            known.lost = known.lost.max(header.lost);
-            known.void = known.void.max(header.void);
-        }
     }
 
     /// The records of a source that are to be believed, without those that differ from the one that is taken of their number.
@@ -230,15 +204,22 @@ impl Writer<'_> {
         kept
     }
 
-    fn leave_out(&mut self, header: &Header) {
+    /// Writes a frame without records in the place of one, that says what is known of the numbers in it.
+    fn leave_out(&mut self, header: &Header) -> io::Result<()> {
         self.repaired.left_out += 1;
-        if header.stream != 0 {
-            let known = self.streams.entry(header.stream).or_default();
-            known.has_gaps = true;
-            if header.first != 0 && holds_records(header) {
-                known.taken = known.taken.max(header.first.saturating_add(1));
-            }
+        if header.stream == OBSERVER {
+            return Ok(());
         }
+        let mut known = Stream::new(header.stream);
+        known.note_torn(header);
+        let header = Header {
+            first: known.first.unwrap_or(0),
+            settled: known.taken,
+            lost: known.lost,
+            void: known.void,
+            ..Header::new(FrameKind::RECORDS, header.stream, header.frame)
+        };
+        self.frame(header, &[])
     }
 
     /// Writes a frame as it is.
@@ -325,23 +306,6 @@ impl Writer<'_> {
         }
         self.repaired.frames += 1;
         Ok(())
-    }
-
-    /// Says in a last frame of each stream what is known of frames that were left out.
-    fn finish(mut self) -> Result<Repaired, RepairError> {
-        for (stream, known) in std::mem::take(&mut self.streams) {
-            if known.has_gaps {
-                let header = Header {
-                    settled: known.taken,
-                    lost: known.lost,
-                    void: known.void,
-                    ..Header::new(FrameKind::RECORDS, stream, known.next_frame)
-                };
-                self.frame(header, &[])?;
-            }
-        }
-        self.out.flush()?;
-        Ok(self.repaired)
     }
 }
 

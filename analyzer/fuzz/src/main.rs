@@ -1,6 +1,6 @@
-//! `heapwire-fuzz [SECONDS [SEED [TARGET]]]`: damages seeds and feeds them to the analyzer, without a nightly compiler.
+//! `heapwire-fuzz [SECONDS [SEED [TARGET [THREADS]]]]`: damages seeds and feeds them to the analyzer, without a nightly compiler.
 //!
-//! Without a target, all of them share the time. Each round has its own seed, which stands in the message when one fails; the
+//! Without a target, all of them share the time; without a number of threads, the analyzer has one. Each round has its own seed, which stands in the message when one fails; the
 //! input that failed stays in the folder that is named there.
 
 use heapwire_fuzz::memory::{Counting, peak_of};
@@ -32,11 +32,11 @@ fn main() {
     let words: Vec<String> = env::args().skip(1).collect();
     let number = |at: usize| {
         let word = words.get(at)?;
-        Some(word.parse::<u64>().expect("SECONDS and SEED are numbers"))
+        Some(word.parse::<u32>().expect("all but TARGET are numbers"))
     };
     let (seconds, first) = (number(0).unwrap_or(10), number(1).unwrap_or(1));
     rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
+        .num_threads(number(3).unwrap_or(1) as usize)
         .use_current_thread() // another one would have to be woken for each round
         .build_global()
         .expect("nobody used threads before");
@@ -46,9 +46,9 @@ fn main() {
         targets.retain(|(name, _)| name == wanted);
         assert!(!targets.is_empty(), "no target is called {wanted}");
     }
-    let share = Duration::from_millis(seconds * 1000) / u32::try_from(targets.len()).expect("few");
+    let share = Duration::from_secs(seconds.into()) / u32::try_from(targets.len()).expect("few");
     for (name, of) in targets {
-        rounds(name, first, share, of(&place));
+        rounds(name, first.into(), share, of(&place));
     }
 }
 

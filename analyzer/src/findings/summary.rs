@@ -64,11 +64,13 @@ pub(crate) fn summary(trace: &Trace, images: &Images) -> report::TraceSummary {
     }
 }
 
-/// Whether more records may be lost than there are numbers missing: how far the numbers went is not known.
+/// Whether more records may be lost than there are numbers missing: from where on or how far the numbers went is not known.
 pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
     trace.condition.damaged_bytes > 0 && !trace.accounts_for_damage()
         || trace.left_out > 0
-        || images.iter().any(is_cut)
+        || images
+            .iter()
+            .any(|image| !image.knows_first || is_cut(image))
 }
 
 /// Whether its end is missing, unless nobody asked for that.

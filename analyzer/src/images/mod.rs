@@ -37,6 +37,8 @@ pub(crate) struct Image {
     /// Its lanes are in the trace: whatever it recorded is there when it ends.
     pub(crate) has_lanes: bool,
     pub(crate) start: Start,
+    /// No record of it can have a lower number than those that are known to be missing.
+    pub(crate) knows_first: bool,
     /// What the recorder counted as lost, and as holes.
     pub(crate) lost: u64,
     pub(crate) void: u64,

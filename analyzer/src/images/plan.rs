@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub(super) children: Vec<Vec<(u64, usize)>>,
     /// When each of them began, as far as that is known.
     pub(super) begins: Vec<Option<u64>>,
+    /// Lowest number that a header of each says.
+    firsts: Vec<Option<u64>>,
     pub(super) begin_clock: u64,
     pub(super) begin_wall: Option<u64>,
 }
@@ -70,6 +72,7 @@ impl Plan {
             parents,
             children,
             begins,
+            firsts: trace.streams.iter().map(|stream| stream.first).collect(),
         }
     }
 
@@ -79,18 +82,28 @@ impl Plan {
         self.parents.resize(streams, None);
         self.children.resize(streams, Vec::new());
         self.begins.resize(streams, None);
+        self.firsts.resize(streams, None);
+    }
+
+    /// The first number of a stream, as far as it is known, and whether there can be no lower one.
+    pub(super) fn first_number(&self, stream: usize) -> (Option<u64>, bool) {
+        match &self.declarations[stream] {
+            // Nothing tells where its parent's numbers end.
+            Some(it) if it.began == Began::Fork && it.fork.is_none() => (None, true),
+            Some(it) => (Some(it.first_number()), true),
+            // A child goes on with the numbers of its parent; where there is one process, it is taken for none.
+            None if self.declarations.len() == 1 => (Some(1), true),
+            None => {
+                let first = self.firsts.get(stream).copied().flatten();
+                (first, first == Some(1))
+            }
+        }
     }
 
     pub(super) fn beginning(&self, stream: usize) -> Beginning {
         let declaration = self.declarations[stream].as_ref();
-        let first_number = match declaration {
-            Some(it) if it.began == Began::Fork && it.fork.is_none() => None,
-            Some(it) => Some(it.first_number()),
-            // A child goes on with the numbers of its parent; where there is one process, it is taken for none.
-            None => (self.declarations.len() == 1).then_some(1),
-        };
         Beginning {
-            first_number,
+            first_number: self.first_number(stream).0,
             is_late: declaration.is_none_or(|it| it.began != Began::Exec),
             has_culled: false,
             writes_late: false,

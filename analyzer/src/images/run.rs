@@ -204,6 +204,7 @@ impl Run<'_> {
             self.images.resize_with(stream + 1, || None);
         }
         let claimed = &self.trace.streams[stream];
+        let (_, knows_first) = self.plan.first_number(stream);
         let declaration = self.plan.declarations[stream].take();
         let order = &running.order;
         let first = order.lowest();
@@ -220,6 +221,7 @@ impl Run<'_> {
                 .is_some_and(|it| it.began == Began::Fork)
                 && self.plan.parents[stream].is_none(),
             start: Start::of(declaration.as_ref(), first),
+            knows_first,
             declaration,
             outcome,
             wait_status: None,

@@ -112,6 +112,7 @@ fn replay_session(
         has_lanes: false,
         lacks_parent: false,
         start: start(&session),
+        knows_first: true,
         lost: 0,
         void: 0,
         differing_copies: 0,

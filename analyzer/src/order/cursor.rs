@@ -122,7 +122,7 @@ impl Cursor {
     }
 
     pub(super) fn place(&self) -> ((u32, u64), u32) {
-        (self.source.place.frame, self.source.place.lane)
+        self.source.place.order()
     }
 
     /// Records that may be left.

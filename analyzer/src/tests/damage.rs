@@ -1,6 +1,6 @@
 //! Damaged, cut, translated and hostile inputs.
 
-use super::made::{FRAME, Made, MadeFrame, Slot, put, record, report, warned};
+use super::made::{ALLOCATED, FRAME, Made, MadeFrame, Slot, put, record, report, warned};
 use crate::report::{Report, json};
 use crate::trace::{Trace, TraceError, Translation};
 
@@ -40,6 +40,52 @@ fn a_damaged_frame_costs_its_own_records_only() {
         text.starts_with("At least 10 records were written"),
         "{text}"
     );
+}
+
+/// A parent and its child in one pipe, in frames of ten records.
+fn forked() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let mut parent = long();
+    let mut child = parent.child(0xB0);
+    for block in 1..=50 {
+        child.malloc(0x1000 * block, 8, 0x10);
+    }
+    (parent.end(0).frames(10), child.end(0).frames(10))
+}
+
+#[test]
+fn what_a_first_frame_held_is_counted_by_its_header_in_each_stream() {
+    for damaged in 0..2 {
+        let (mut parent, mut child) = forked();
+        let frame = &mut [&mut parent, &mut child][damaged][0];
+        let end = frame.len() - 1;
+        frame[end] ^= 1; // the trailer
+        let report = report([[parent, child].concat().concat()]);
+        assert_eq!(report.trace.lost_records, 10, "{damaged}");
+        assert_eq!(warned(&report, "start-missing"), 1);
+    }
+}
+
+#[test]
+fn a_process_is_what_the_first_copy_of_its_declaration_says() {
+    let mut made = Made::new(0xA0);
+    let whole = made.malloc(0x1000, 8, 0x10).end(0).bytes();
+    let mut other = whole.clone();
+    other[80 + 40 + 8] ^= 1; // in the first text
+    let exe = |bytes: [&[u8]; 2]| report([bytes.concat()]).processes[0].exe.clone();
+    assert_eq!(exe([&whole, &other]).as_deref(), Some("/nowhere/app"));
+    assert_eq!(exe([&other, &whole]).as_deref(), None);
+    other[80] = ALLOCATED; // where it begins
+    assert_eq!(exe([&other, &whole]), None);
+}
+
+#[test]
+fn how_much_is_lost_where_nobody_knows_the_first_number_is_a_lower_bound() {
+    for cut in 0..2 {
+        let (mut parent, mut child) = forked();
+        [&mut parent, &mut child][cut].remove(0);
+        let report = report([[parent, child].concat().concat()]);
+        assert!(report.trace.lost_is_lower_bound && !report.trace.complete);
+    }
 }
 
 #[test]

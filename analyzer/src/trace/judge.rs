@@ -53,6 +53,7 @@ impl Judged {
         match &self.content {
             Content::Records(source, _) => is_other || source.has_fork,
             Content::Lanes(lanes, ..) => is_other || lanes.iter().any(|lane| lane.has_fork),
+            Content::Torn | Content::Damaged => is_other,
             _ => false,
         }
     }

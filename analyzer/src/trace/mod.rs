@@ -313,6 +313,7 @@ impl Trace {
                 let is_of_records =
                     matches!(frame.header.kind, FrameKind::RECORDS | FrameKind::PACKED);
                 self.streams[stream].has_records |= is_of_records && holds_records(&frame.header);
+                self.streams[stream].note_first(&frame.header);
                 index.add(stream, rest, frame.offset, frame.header.frame_length());
             }
             Found::Torn(header) => self.note_torn(&header),

@@ -40,6 +40,13 @@ pub(crate) struct Place {
     pub(crate) is_newer: bool,
 }
 
+impl Place {
+    /// What places are in order by.
+    pub(crate) fn order(&self) -> ((u32, u64), u32) {
+        (self.frame, self.lane)
+    }
+}
+
 /// What a run of slots is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {

@@ -15,6 +15,8 @@ pub(crate) struct Stream {
     pub(crate) void: u32,
     /// All numbers below this one were taken.
     pub(crate) taken: u64,
+    /// Lowest number that a header says its frame begins with.
+    pub(crate) first: Option<u64>,
     /// Pid in the table of its lanes.
     pub(crate) lanes_pid: Option<u32>,
 }
@@ -27,6 +29,7 @@ impl Stream {
             lost: 0,
             void: 0,
             taken: 0,
+            first: None,
             lanes_pid: None,
         }
     }
@@ -36,6 +39,15 @@ impl Stream {
         self.lost = self.lost.max(header.lost);
         self.void = self.void.max(header.void);
         self.taken = self.taken.max(header.settled);
+        self.note_first(header);
+    }
+
+    /// Takes over where the numbers of a frame begin.
+    pub(crate) fn note_first(&mut self, header: &Header) {
+        if header.first != 0 && matches!(header.kind, FrameKind::RECORDS | FrameKind::PACKED) {
+            let first = self.first.get_or_insert(header.first);
+            *first = header.first.min(*first);
+        }
     }
 
     /// Takes over what the table of lanes says: where the disk was full, no header says it.
