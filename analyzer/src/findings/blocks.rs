@@ -3,9 +3,9 @@
 use super::clock::{Clock, thread};
 use super::warnings;
 use crate::images::{Image, Images};
-use crate::naming::{Names, hex_address};
+use crate::naming::Names;
 use crate::replay::LiveBlock;
-use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
+use crate::report::{Address, Block, LiveAt, LiveBlocks, ProcessBlocks};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
 use crate::{Options, Selection, Until};
@@ -84,7 +84,7 @@ fn has_ended(image: &Image, clock: Clock, options: &Options) -> bool {
 pub(crate) fn shown(live: &LiveBlock, clock: Clock, names: &Names) -> Block {
     let at = live.block.handed_out;
     Block {
-        address: hex_address(live.address),
+        address: Address(live.address),
         size: live.block.size,
         thread: thread(at),
         time_ns: clock.time_ns(at.clock),

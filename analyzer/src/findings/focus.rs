@@ -6,7 +6,7 @@ use crate::images::Image;
 use crate::naming::Names;
 use crate::replay::SiteRow;
 use crate::report::system::is_system_frame;
-use crate::report::{Block, Fault, Group, Moment};
+use crate::report::{Address, Block, Fault, Group, Moment};
 use crate::sites::SiteId;
 use crate::{Options, Selection};
 use std::cmp::Reverse;
@@ -197,7 +197,7 @@ impl Selection {
         let moments = [Some(&release), fault.allocation.as_ref()];
         moments.into_iter().flatten().any(|moment| {
             let block = Block {
-                address: fault.address.clone(),
+                address: Address(0), // nothing is asked of it
                 size: fault.size.unwrap_or(0),
                 thread: moment.thread,
                 time_ns: moment.time_ns,

@@ -7,7 +7,7 @@ use crate::images::Log;
 use crate::log::{Batch, Reader};
 use crate::naming::{Names, hex_address};
 use crate::replay::{self, Beginning, Events, Moment, Replay};
-use crate::report::{Block, History, HistoryEvent};
+use crate::report::{Address, Block, History, HistoryEvent};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::{Trace, TraceError};
 use crate::{Options, Selection, images, mtrace, order};
@@ -169,7 +169,7 @@ fn takes(selection: &Selection, event: &HistoryEvent) -> bool {
         ..selection.clone()
     };
     let call = Block {
-        address: event.address.clone(),
+        address: Address(0), // nothing is asked of it
         size: event.size.unwrap_or(0),
         thread: event.thread,
         time_ns: event.time_ns,

@@ -1,6 +1,6 @@
 //! Which blocks are asked for, and up to which moment the trace is followed.
 
-use crate::report::{Block, Frame, Stack};
+use crate::report::{Address, Block, Frame, Stack};
 
 /// The moment that a trace is followed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Selection {
             ..Self::default()
         };
         let block = Block {
-            address: String::new(),
+            address: Address(0),
             size: 0,
             thread: None,
             time_ns: None,
@@ -134,7 +134,7 @@ fn is_named(frame: &Frame, part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Selection;
-    use crate::report::{Block, Frame};
+    use crate::report::{Address, Block, Frame};
 
     fn block() -> Block {
         let frame = |function: &str, line, inlined| Frame {
@@ -149,7 +149,7 @@ mod tests {
             inlined,
         };
         Block {
-            address: "0x1000".into(),
+            address: Address(0x1000),
             size: 64,
             thread: Some(7),
             time_ns: Some(1000),

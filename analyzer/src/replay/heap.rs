@@ -126,7 +126,8 @@ impl Heap {
         }
     }
 
-    fn live(&self) -> usize {
+    /// Blocks that are live, without inherited ones.
+    pub(super) fn live(&self) -> usize {
         self.shards.iter().map(|it| it.own.table.live()).sum()
     }
 
@@ -200,9 +201,14 @@ impl Heap {
         kept.reduce(Kept::default, Kept::and)
     }
 
-    /// The blocks that are live, inherited ones as well, in no order that may show.
-    pub(super) fn live_blocks(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
-        self.shards.iter().flat_map(Shard::live_blocks)
+    /// Gives `each` the blocks that are live and their addresses, inherited ones as well, in no order that may show. What a shard holds
+    /// is let go before the next one.
+    pub(super) fn into_live_blocks(self, mut each: impl FnMut(u64, Block)) {
+        for shard in self.shards {
+            for (address, block) in shard.live_blocks() {
+                each(address, block);
+            }
+        }
     }
 
     /// Says of each release that nothing is known of whether its block is older than the recording, or there was none.
@@ -345,7 +351,8 @@ mod tests {
             assert_eq!(heap.shards.len(), SHARDS);
             ledger.book(&batch);
         }
-        let mut live: Vec<_> = heap.live_blocks().collect();
+        let mut live = Vec::new();
+        heap.into_live_blocks(|address, block| live.push((address, block)));
         live.sort_unstable_by_key(|(address, _)| *address);
         let usage = &ledger.usage;
         let sums = (usage.live_blocks, usage.live_bytes, usage.peak);

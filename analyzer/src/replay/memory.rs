@@ -5,14 +5,17 @@
 
 use super::slot::Slot;
 use memmap2::{Advice, MmapMut};
+use std::mem;
+use std::ops::Range;
 use std::sync::Mutex;
 
 /// Slots of a word.
 pub(super) const LANES: usize = 8;
 /// Words whose slots fill a large page.
 const LARGE: usize = (1 << 21) / (LANES * size_of::<Slot>());
-/// Words up to which memory doubles.
+/// Words up to which memory doubles, and from which on it grows by an eighth.
 const SMALL: usize = 1 << 10;
+const BIG: usize = 2 * LARGE;
 /// Words of the least there is: their slots fill a page.
 const LEAST: usize = 8;
 
@@ -58,20 +61,39 @@ impl Memory {
         Self::new(self.words().max(LEAST))
     }
 
-    /// Memory that is longer: twice while it is short, by a quarter when it is long.
+    /// Memory that is longer: twice while it is short, by a quarter or an eighth when it is long.
     pub(super) fn larger(&self) -> Self {
         let words = self.words();
         Self::new(match words {
             0 => LEAST,
             1..SMALL => words * 2,
-            _ if words < 4 * LARGE => words + words / 4,
+            SMALL..BIG => words + words / 4,
+            _ if words < 4 * LARGE => words + words / 8,
             // In whole pages, which others can take over.
-            _ => words / LARGE * LARGE + (words / 4 / LARGE).max(1) * LARGE,
+            _ => words / LARGE * LARGE + (words / 8 / LARGE).max(1) * LARGE,
         })
     }
 
     pub(super) fn words(&self) -> usize {
         self.tags.len()
+    }
+
+    /// The words of each page, in order.
+    pub(super) fn pages(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let words = self.words();
+        let begins = (0..words).step_by(LARGE);
+        begins.map(move |begin| begin..(begin + LARGE).min(words))
+    }
+
+    /// Hands the page in which a word is to `other`, in place of the one behind that in which another is, unless either is less than a large one.
+    pub(super) fn hand_page(&mut self, word: usize, other: &mut Self, before: usize) {
+        let page = self.pages.get_mut(word / LARGE);
+        let behind = other.pages.get_mut(before / LARGE + 1);
+        if let (Some(page), Some(behind)) = (page, behind)
+            && page.len() == behind.len()
+        {
+            mem::swap(page, behind);
+        }
     }
 
     #[inline]
@@ -140,7 +162,7 @@ impl Drop for Memory {
         if let Ok(mut left) = LEFT.lock()
             && left.len() < self.pages.len()
         {
-            *left = std::mem::take(&mut self.pages);
+            *left = mem::take(&mut self.pages);
         }
     }
 }

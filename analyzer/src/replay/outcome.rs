@@ -1,6 +1,7 @@
 //! What the replay of one process image comes to.
 
 use super::block::Block;
+use super::heap::Heap;
 use super::kept::Kept;
 use super::marks::Mark;
 use super::usage::PeakMoment;
@@ -120,14 +121,15 @@ impl Replay {
         let kept = self.heap.kept(self.first_own);
         let rows = self.rows(sites, &kept);
         let threads = self.threads(&kept);
-        let blocks = if want_blocks {
-            self.blocks()
-        } else {
-            Vec::new()
-        };
         let Self {
-            mut events, ledger, ..
+            mut events,
+            ledger,
+            heap,
+            first_own,
+            ..
         } = self;
+        let was_there = events.counts.records > 0; // else it is a child before its fork
+        let listed = (want_blocks && was_there).then(|| blocks(heap, first_own));
         let counts = &mut events.counts;
         counts.temporary = ledger.temporary;
         counts.earlier_releases = ledger.earlier_releases;
@@ -150,7 +152,7 @@ impl Replay {
             is_bypassed,
             has_culled: events.has_culled,
             sites: rows,
-            blocks,
+            blocks: listed.unwrap_or_default(),
             threads,
             failed,
             sizes: ledger.sizes,
@@ -195,25 +197,22 @@ impl Replay {
             })
             .collect()
     }
+}
 
-    fn blocks(&self) -> Vec<LiveBlock> {
-        if self.events.counts.records == 0 {
-            return Vec::new(); // a child that was not there yet
-        }
-        let mut blocks: Vec<_> = self
-            .heap
-            .live_blocks()
-            .map(|(address, block)| LiveBlock {
-                address,
-                block,
-                is_inherited: block.number < self.first_own,
-            })
-            .collect();
-        blocks.sort_unstable_by_key(|live| (live.block.number, live.address));
-        // An inherited block that a realloc left as it was stands in the child's layer as well.
-        blocks.dedup_by_key(|live| (live.block.number, live.address));
-        blocks
-    }
+/// The live blocks of `heap`, in order; those with numbers below `first_own` are the parent's.
+fn blocks(heap: Heap, first_own: u64) -> Vec<LiveBlock> {
+    let mut blocks = Vec::with_capacity(heap.live());
+    heap.into_live_blocks(|address, block| {
+        blocks.push(LiveBlock {
+            address,
+            block,
+            is_inherited: block.number < first_own,
+        });
+    });
+    blocks.sort_unstable_by_key(|live| (live.block.number, live.address));
+    // An inherited block that a realloc left as it was stands in the child's layer as well.
+    blocks.dedup_by_key(|live| (live.block.number, live.address));
+    blocks
 }
 
 impl Outcome {

@@ -1,5 +1,5 @@
 //! A hash table of addresses for one shard of the heap: one cache line an entry, filled up to fifteen sixteenths, that grows by
-//! a quarter and lets go of old releases before it does.
+//! a quarter or an eighth, page by page, and lets go of old releases before it does.
 //!
 //! A byte for each slot says whether it is taken and gives a part of the hash, eight of them in a word, so that a look-up
 //! reads one word and one slot.
@@ -8,6 +8,7 @@ use super::block::{Block, Entry, Moment};
 use super::memory::{LANES, Memory};
 use super::slot::{self, Slot};
 use heapwire_format::Family;
+use std::ops::Range;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -238,9 +239,9 @@ impl Table {
         self.memory.words() * LANES / 16 * 15
     }
 
-    /// Adds an entry that `fill` writes.
+    /// Adds an entry that `fill` writes; gives the place of its word.
     #[inline(always)]
-    fn place_new(&mut self, key: Key, fill: impl FnOnce(&mut Slot)) {
+    fn place_new(&mut self, key: Key, fill: impl FnOnce(&mut Slot)) -> usize {
         let mut place = self.place(key);
         loop {
             let word = self.memory.word(place);
@@ -259,7 +260,7 @@ impl Table {
                     self.released += usize::from(is_released);
                     let released = RELEASED * u8::from(is_released);
                     self.memory.set_tag(at, key.tag() | released);
-                    return;
+                    return place;
                 }
             }
             place = self.after(place);
@@ -268,17 +269,20 @@ impl Table {
 
     /// All entries, in no order that may show.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
-        let taken = self.places_of(|word| word & HIGH);
+        let taken = self.places_of(0..self.memory.words(), |word| word & HIGH);
         taken.filter_map(|at| self.memory.slot(at)).map(|slot| {
             let address = slot::address(slot);
             (address, slot::entry(slot))
         })
     }
 
-    /// Places whose tags have the bit that `which` leaves in their words.
-    fn places_of(&self, which: impl Fn(u64) -> u64) -> impl Iterator<Item = usize> {
-        let places = 0..self.memory.words();
-        places.flat_map(move |place| {
+    /// Places whose tags have the bit that `which` leaves in these words.
+    fn places_of(
+        &self,
+        words: Range<usize>,
+        which: impl Fn(u64) -> u64,
+    ) -> impl Iterator<Item = usize> {
+        words.flat_map(move |place| {
             let mut left = which(self.memory.word(place));
             std::iter::from_fn(move || {
                 (left != 0).then(|| {
@@ -334,22 +338,41 @@ impl Table {
 
     /// Place and number of each release.
     fn releases(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let released = self.places_of(|word| word & (word << 1) & HIGH); // taken, and a release
+        let words = 0..self.memory.words();
+        let released = self.places_of(words, |word| word & (word << 1) & HIGH); // taken, and a release
         released.filter_map(|at| Some((at, slot::number(self.memory.slot(at)?))))
     }
 
-    /// Moves all entries that say anything to other memory.
+    /// Moves all entries that say anything to other memory, which takes over the pages that are done: entries lie in the order of
+    /// their hashes, here as there.
     fn move_to(&mut self, memory: Memory) {
         let mut next = Self {
             memory,
             ..Self::default()
         };
-        let taken = self.places_of(|word| word & HIGH);
-        for slot in taken.filter_map(|at| self.memory.slot(at)) {
-            if slot::counted(slot) != (false, false) {
+        let mut wrapped = Vec::new();
+        let mut reached = 0;
+        for words in self.memory.pages() {
+            let begin = words.start;
+            for at in self.places_of(words, |word| word & HIGH) {
+                let Some(slot) = self.memory.slot(at) else {
+                    continue;
+                };
+                if slot::counted(slot) == (false, false) {
+                    continue;
+                }
                 let key = Key::of(slot::address(slot));
-                next.place_new(key, |to| *to = *slot);
+                if self.place(key) > at / LANES {
+                    wrapped.push(*slot);
+                    continue;
+                }
+                reached = reached.max(next.place_new(key, |to| *to = *slot));
             }
+            self.memory.hand_page(begin, &mut next.memory, reached);
+        }
+        for slot in wrapped {
+            let key = Key::of(slot::address(&slot));
+            next.place_new(key, |to| *to = slot);
         }
         *self = next;
     }
@@ -383,6 +406,7 @@ mod tests {
     use super::{KEPT, Key, Table};
     use crate::address::{ReturnAddress, RuntimeAddress};
     use crate::replay::block::{Block, Entry, Moment, Released};
+    use crate::replay::heap::SHARD_BITS;
     use crate::sites::{Site, SiteTable};
     use heapwire_format::Family;
     use proptest::prelude::{any, proptest};
@@ -474,5 +498,31 @@ mod tests {
         assert!(table.released <= 2 * KEPT, "{}", table.released);
         assert!(table.memory.words() <= KEPT / 2, "{}", table.memory.words());
         assert_eq!(table.get(2000 * 16), None);
+    }
+    /// Pages are handed on while entries are moved, and some lie at the begin whose places are at the end.
+    #[test]
+    fn what_grows_over_many_pages_keeps_all() {
+        let mut table = Table::default();
+        let is_at_end = |it: &u64| Key::of(*it).hash << SHARD_BITS >> 52 == 0xFFF;
+        let moved: Vec<_> = (0..1u64 << 30)
+            .map(|it| it * 16)
+            .filter(is_at_end)
+            .take(150)
+            .collect();
+        let mut at_end = moved.iter();
+        for number in 0..150_000 {
+            put(&mut table, number << 20 | 8, live(number));
+            if number % 1000 == 0 {
+                put(&mut table, *at_end.next().unwrap(), released(number));
+            }
+        }
+        assert!(table.memory.pages().count() > 4 && table.live() == 150_000);
+        assert_eq!(table.entries().count(), 150_150);
+        for number in 0..150_000 {
+            assert_eq!(table.get(number << 20 | 8), Some(live(number)));
+        }
+        for address in moved {
+            assert!(matches!(table.get(address), Some(Entry::Released(_))));
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Single blocks.
 
 use super::{Stack, Warning, is_false};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// The single blocks of `blocks --live`.
 #[derive(Clone, Debug, Serialize)]
@@ -41,11 +42,27 @@ pub struct ProcessBlocks {
     pub blocks: Vec<Block>,
 }
 
+/// An address, shown as `0x…`. Lists of blocks can be long, so it is no text until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address(pub u64);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// One block that was never released.
 #[derive(Clone, Debug, Serialize)]
 pub struct Block {
-    /// Its address, as `0x…`.
-    pub address: String,
+    /// Its address.
+    pub address: Address,
     /// Requested bytes; after a realloc, the last ones.
     pub size: u64,
     /// Kernel tid of the thread that it was handed to.

@@ -30,7 +30,9 @@ fn listed(selection: &Selection, until: Option<Until>) -> Vec<(String, u64)> {
     let live: LiveBlocks = findings::live(&trace, &images, &sites, selection, &options);
     assert!(live.warnings.iter().all(|warning| warning.kind != "cut"));
     let of_process = live.processes[0].blocks.iter();
-    of_process.map(|it| (it.address.clone(), it.size)).collect()
+    of_process
+        .map(|it| (it.address.to_string(), it.size))
+        .collect()
 }
 
 #[test]

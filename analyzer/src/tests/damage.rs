@@ -1,7 +1,7 @@
 //! Damaged, cut, translated and hostile inputs.
 
 use super::made::{ALLOCATED, FRAME, Made, MadeFrame, Slot, put, record, report, warned};
-use crate::report::{Report, json};
+use crate::report::{Address, Report, json};
 use crate::trace::{Trace, TraceError, Translation};
 
 /// 300 allocations in frames of ten records, and an end.
@@ -277,12 +277,10 @@ fn the_first_copy_in_place_is_taken_and_a_difference_is_told() {
     assert_eq!(warned(&report, "copies-differ"), 1);
     assert_eq!(report.processes[0].totals.allocations, 2);
     let address = |bytes: &[Vec<u8>]| {
-        super::made::live_blocks([bytes.concat()]).processes[0].blocks[0]
-            .address
-            .clone()
+        super::made::live_blocks([bytes.concat()]).processes[0].blocks[0].address
     };
-    assert_eq!(address(&[frame(&[one]), frame(&[other])]), "0x1000");
-    assert_eq!(address(&[frame(&[other]), frame(&[one])]), "0x2000");
+    assert_eq!(address(&[frame(&[one]), frame(&[other])]), Address(0x1000));
+    assert_eq!(address(&[frame(&[other]), frame(&[one])]), Address(0x2000));
 }
 
 #[test]

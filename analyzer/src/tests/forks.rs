@@ -79,7 +79,7 @@ fn live_at(inputs: Vec<Vec<u8>>, until: Until) -> Vec<Vec<(String, u64, bool)>> 
     let live = findings::live(&trace, &images, &sites, &Selection::default(), &options);
     let blocks = |process: &ProcessBlocks| {
         let blocks = process.blocks.iter();
-        let blocks = blocks.map(|it| (it.address.clone(), it.size, it.inherited));
+        let blocks = blocks.map(|it| (it.address.to_string(), it.size, it.inherited));
         blocks.collect()
     };
     live.processes.iter().map(blocks).collect()
@@ -207,12 +207,12 @@ fn inherited_blocks_are_listed_as_such() {
         let blocks = &live.processes[index].blocks;
         blocks
             .iter()
-            .map(|it| (&*it.address, it.inherited, &*it.stack[0].address))
+            .map(|it| (it.address.0, it.inherited, &*it.stack[0].address))
             .collect::<Vec<_>>()
     };
-    let expected = [("0x1000", false, "0x400010"), ("0x2000", false, "0x400020")];
+    let expected = [(A, false, "0x400010"), (B, false, "0x400020")];
     assert_eq!(blocks(0), expected);
-    let expected = [("0x2000", true, "0x400020"), ("0x3000", false, "0x400040")];
+    let expected = [(B, true, "0x400020"), (0x3000, false, "0x400040")];
     assert_eq!(blocks(1), expected);
 }
 
@@ -222,8 +222,8 @@ fn an_inherited_block_that_a_failed_realloc_leaves_is_listed_once() {
     child.realloc(A, None, 1 << 60, 0x30);
     let live = live_blocks([parent.bytes(), child.bytes()]);
     let blocks = live.processes[1].blocks.iter();
-    let listed: Vec<_> = blocks.map(|it| (&*it.address, it.inherited)).collect();
-    assert_eq!(listed, [("0x1000", true), ("0x2000", true)]);
+    let listed: Vec<_> = blocks.map(|it| (it.address.0, it.inherited)).collect();
+    assert_eq!(listed, [(A, true), (B, true)]);
     let report = report([parent.bytes(), child.bytes()]);
     assert_eq!(report.processes[1].totals.inherited_bytes, 30);
 }

@@ -60,7 +60,7 @@ fn a_resized_block_has_its_new_size_and_line() {
         let live = live_blocks([made.bytes()]);
         let block = &live.processes[0].blocks[0];
         assert_eq!((block.size, block.time_ns), (24, Some(9_000_000)));
-        assert_eq!(block.address, format!("{to:#x}"));
+        assert_eq!(block.address.to_string(), format!("{to:#x}"));
         assert_eq!(block.stack[0].address, "0x400020");
     }
 }
@@ -103,9 +103,9 @@ fn nested_reallocs_are_closed_latest_first_and_by_their_own_thread() {
     let addresses: Vec<_> = live.processes[0]
         .blocks
         .iter()
-        .map(|it| &*it.address)
+        .map(|it| it.address.0)
         .collect();
-    assert_eq!(addresses, ["0x1000", "0x4000", "0x5000"]);
+    assert_eq!(addresses, [0x1000, 0x4000, 0x5000]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn random_streams_come_to_what_the_naive_replay_says() {
         let live: Vec<_> = live_blocks([made.bytes()]).processes[0]
             .blocks
             .iter()
-            .map(|block| (block.address.clone(), block.size))
+            .map(|block| (block.address.to_string(), block.size))
             .collect();
         let expected: Vec<_> = naive
             .live

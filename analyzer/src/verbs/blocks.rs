@@ -1,9 +1,9 @@
 //! The verbs about single blocks, about time, and about two traces.
 
-use super::reading::{self, Stopped, Terminal};
-use crate::cli::{self, At, Blocks, Diff, Format, Timeline};
+use super::reading::{self, Stopped, Terminal, print};
+use crate::cli::{self, At, Blocks, Diff, Timeline};
+use heapwire::report::Process;
 use heapwire::report::text::{render_blocks, render_difference, render_history, render_remark};
-use heapwire::report::{Process, json};
 use heapwire::{Options, Per, Selection, Until};
 use std::io::Write;
 
@@ -32,21 +32,15 @@ pub(crate) fn blocks(
     };
     if let Some(address) = asked.ptr {
         let history = heapwire::history(&asked.inputs.traces, address, &selection, &options)?;
-        let text = match asked.reporting.format {
-            Format::Json => json::render(&history),
-            Format::Text => render_history(&history, &text_options),
-        };
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
+        print(out, asked.reporting.format, &history, || {
+            render_history(&history, &text_options)
+        })?;
         return Ok(0);
     }
     let live = heapwire::live_blocks(&asked.inputs.traces, &selection, &options)?;
-    let text = match asked.reporting.format {
-        Format::Json => json::render(&live),
-        Format::Text => render_blocks(&live, &text_options),
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print(out, asked.reporting.format, &live, || {
+        render_blocks(&live, &text_options)
+    })?;
     reading::answered(&live.warnings, say)
 }
 
@@ -152,12 +146,9 @@ pub(crate) fn diff(
         cli::Per::Seconds => Per::Second,
     });
     let difference = heapwire::difference(&old, &new, &selection, per);
-    let text = match asked.reporting.format {
-        Format::Json => json::render(&difference),
-        Format::Text => render_difference(&difference, &terminal.options_for(&asked.reporting)),
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print(out, asked.reporting.format, &difference, || {
+        render_difference(&difference, &terminal.options_for(&asked.reporting))
+    })?;
     match reading::answered(&old.warnings, say)? {
         0 => reading::answered(&new.warnings, say),
         status => Ok(status),

@@ -1,12 +1,12 @@
 //! The verbs about a trace as a file: what is in it, whether it is whole, and a whole one of what can be saved.
 
-use super::reading::{NOTHING, Stopped, Terminal};
-use crate::cli::{Format, Info, Repair, Verify};
+use super::reading::{NOTHING, Stopped, Terminal, print};
+use crate::cli::{Info, Repair, Verify};
 use crate::record;
 use anyhow::{Context, anyhow};
 use heapwire::report::format::{bytes, counted};
 use heapwire::report::text::{TextOptions, render_contents, render_wholeness};
-use heapwire::report::{Defect, State, escape, json};
+use heapwire::report::{Defect, State, escape};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
@@ -29,12 +29,9 @@ pub(crate) fn info(
         top: asked.top.get(),
         ..terminal.options()
     };
-    let text = match asked.format {
-        Format::Json => json::render(&contents),
-        Format::Text => render_contents(&contents, &options),
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print(out, asked.format, &contents, || {
+        render_contents(&contents, &options)
+    })?;
     if contents.processes.iter().any(|process| process.calls > 0) {
         return Ok(0);
     }
@@ -50,12 +47,9 @@ pub(crate) fn verify(
     say: &mut dyn Write,
 ) -> Result<u8, Stopped> {
     let wholeness = heapwire::wholeness(&asked.trace)?;
-    let text = match asked.format {
-        Format::Json => json::render(&wholeness),
-        Format::Text => render_wholeness(&wholeness, &terminal.options()),
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print(out, asked.format, &wholeness, || {
+        render_wholeness(&wholeness, &terminal.options())
+    })?;
     let mut remarks = wholeness.remarks.iter();
     let no_records = remarks.find(|remark| remark.kind == "no-records");
     if wholeness.state != State::Damaged

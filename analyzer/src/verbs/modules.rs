@@ -1,11 +1,11 @@
 //! The verbs about modules: where their symbols come from, and packing them.
 
-use super::reading::{Stopped, Terminal, places};
-use crate::cli::{Bundle, Format, Symbols};
+use super::reading::{Stopped, Terminal, places, print};
+use crate::cli::{Bundle, Symbols};
 use heapwire::Options;
+use heapwire::report::escape;
 use heapwire::report::format::{bytes, counted};
 use heapwire::report::text::render_modules;
-use heapwire::report::{escape, json};
 use std::io::Write;
 
 /// `heapwire symbols`: gives the exit status.
@@ -19,12 +19,9 @@ pub(crate) fn symbols(
         ..Options::default()
     };
     let list = heapwire::module_symbols(&asked.traces, &options)?;
-    let text = match asked.format {
-        Format::Json => json::render(&list),
-        Format::Text => render_modules(&list, &terminal.options()),
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print(out, asked.format, &list, || {
+        render_modules(&list, &terminal.options())
+    })?;
     Ok(0)
 }
 

@@ -6,6 +6,7 @@ use heapwire::report::{Leak, Report, Warning, escape, json};
 use heapwire::{
     BundleError, By, DumpError, Options, RepairError, SplitError, TraceError, Until, symbols,
 };
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::env;
 use std::error::Error;
@@ -165,19 +166,28 @@ pub(super) fn shown(
     for process in &mut report.processes {
         sort(&mut process.leaks, asked.sort);
     }
-    let text = match asked.reporting.format {
-        Format::Json => json::render(&report),
-        Format::Text => {
-            let text_options = TextOptions {
-                usage: asked.usage,
-                ..terminal.options_for(&asked.reporting)
-            };
-            render(&report, &text_options)
-        }
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    print(out, asked.reporting.format, &report, || {
+        let text_options = TextOptions {
+            usage: asked.usage,
+            ..terminal.options_for(&asked.reporting)
+        };
+        render(&report, &text_options)
+    })?;
     Ok(report)
+}
+
+/// Prints a report as JSON, or the text of it.
+pub(super) fn print(
+    out: &mut dyn Write,
+    format: Format,
+    report: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> io::Result<()> {
+    match format {
+        Format::Json => json::write(report, out)?,
+        Format::Text => out.write_all(text().as_bytes())?,
+    }
+    out.flush()
 }
 
 /// Puts leaks, which come by bytes, in another order.

@@ -3,7 +3,7 @@
 use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::{Call, Names, rows};
-use crate::report::columns::{aligned, escape, right};
+use crate::report::columns::{aligned, right};
 use crate::report::format::{bytes, count, counted, exact_moment};
 use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
 
@@ -87,7 +87,7 @@ fn heads(page: &Page<'_>, blocks: &[Block]) -> Vec<String> {
             let thread = block.thread.map(|thread| format!("thread {thread}"));
             let inherited = if block.inherited { "inherited" } else { "" };
             [
-                escape(&block.address).into_owned(),
+                block.address.to_string(),
                 right(&bytes(block.size), 9),
                 moment,
                 thread.unwrap_or_default(),

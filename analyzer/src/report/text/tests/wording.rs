@@ -4,8 +4,8 @@ use super::super::{Ended, render, render_blocks, render_summary};
 use super::{SECOND, double_free, frame, leak, options, process, report, stack, text};
 use crate::report::columns::columns;
 use crate::report::{
-    Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process, ProcessBlocks,
-    Report, Totals,
+    Address, Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process,
+    ProcessBlocks, Report, Totals,
 };
 
 #[test]
@@ -227,7 +227,7 @@ fn equal_errors_are_shown_once() {
 #[test]
 fn live_blocks_are_listed() {
     let block = |size| Block {
-        address: "0x1000".to_owned(),
+        address: Address(0x1000),
         size,
         thread: Some(7),
         time_ns: Some(SECOND),
