@@ -134,9 +134,15 @@ fn a_report_begins_with_a_row_for_each_process() {
     assert!(table.find("4712").unwrap() < table.find("PROCESS  p").unwrap());
     let cut = prose(&on(&["report", "--top", "1"], &path).stdout);
     assert!(
-        cut.contains("… 1 more (--top 2; --pid PID shows one alone)"),
+        cut.contains("… 1 more (--top 2, or --pid PID for one)"),
         "{cut}"
     );
+    let rest = "… 1 more process (--top 2, or --pid PID for one)";
+    assert!(
+        cut.contains("PROCESS p · pid 4712") && cut.contains(rest),
+        "{cut}"
+    );
+    assert!(!cut.contains("PROCESS p · pid 4711"), "{cut}");
     let fitting = prose(&on(&["report", "--size", "..100"], &path).stdout);
     assert!(fitting.contains("4711 1 0 164 B 3"), "{fitting}");
     assert!(fitting.contains("4712 4711 1 0 B 0"), "{fitting}");

@@ -34,7 +34,7 @@ pub(crate) struct Reporting {
     /// How to write the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Rows of each table or list, in text; JSON has all
+    /// Rows of each table or list, and processes shown in full, in text; JSON has all
     #[arg(long, value_name = "N", default_value = "10")]
     pub(crate) top: NonZeroUsize,
     /// Frames of each stack

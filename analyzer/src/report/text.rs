@@ -40,7 +40,7 @@ pub struct TextOptions {
     pub width: usize,
     /// Whether to colour.
     pub color: bool,
-    /// Rows of each table.
+    /// Rows of each table, and processes that have a section.
     pub top: usize,
     /// Frames of each stack.
     pub depth: usize,
@@ -50,6 +50,8 @@ pub struct TextOptions {
     pub usage: bool,
     /// Source files below this folder are shown relative to it.
     pub base: Option<PathBuf>,
+    /// Whether the command can be told by `--pid` to show one process alone.
+    pub takes_pid: bool,
 }
 
 impl Default for TextOptions {
@@ -62,6 +64,7 @@ impl Default for TextOptions {
             source: None,
             usage: false,
             base: None,
+            takes_pid: true,
         }
     }
 }
@@ -77,17 +80,9 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
         }
         processes => {
             header::of_many(&mut page, report);
-            if !processes.is_empty() {
-                processes::processes(&mut page, processes);
-            }
-            let (found, quiet): (Vec<_>, Vec<_>) = processes
-                .iter()
-                .partition(|of| has_findings(of) || options.usage);
-            for process in found {
-                header::between(&mut page, process);
-                body(&mut page, report, process);
-            }
-            header::quiet(&mut page, &quiet);
+            let processes = processes::in_order(processes);
+            processes::table(&mut page, &processes);
+            sections(&mut page, report, &processes);
         }
     }
     warnings(&mut page, &report.warnings);
@@ -121,6 +116,19 @@ fn body(page: &mut Page<'_>, report: &Report, process: &Process) {
     if page.options.usage {
         usage::usage(page, process);
     }
+}
+
+/// A section for each process with something to act upon, as far as they are asked for; a line for each of the others.
+fn sections(page: &mut Page<'_>, report: &Report, processes: &[&Process]) {
+    let is_shown = |of: &&Process| has_findings(of) || page.options.usage;
+    let (found, quiet): (Vec<_>, Vec<_>) = processes.iter().copied().partition(is_shown);
+    let (shown, rest) = page.cut(&found);
+    for process in shown {
+        header::between(page, process);
+        body(page, report, process);
+    }
+    processes::left_out(page, rest, found.len());
+    header::quiet(page, &quiet);
 }
 
 /// Whether there is something to act upon. What was live at an `exec` went with the old image.

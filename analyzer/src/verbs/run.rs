@@ -67,6 +67,7 @@ pub(crate) fn run(asked: &Run, terminal: &Terminal, say: &mut dyn Write) -> Resu
     let mut ended = record::record(command, looked, &output, &asked.recording, |_| {})?;
     let options = TextOptions {
         source: scratch.as_ref().map(|_| String::new()), // nobody is to look for that file
+        takes_pid: false,
         ..terminal.options_for(&asked.reporting)
     };
     let analyzed = analyzed(&ended, Some(&asked.reporting));

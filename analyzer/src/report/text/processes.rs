@@ -18,7 +18,7 @@ const LEAST: usize = 12;
 
 /// Those with wrong releases first, then those that hold most bytes at their end; what an `exec` replaced holds nothing any more, so it
 /// comes last of those with as many errors.
-pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
+pub(super) fn in_order(processes: &[Process]) -> Vec<&Process> {
     let mut processes: Vec<&Process> = processes.iter().collect();
     processes.sort_by_key(|of| {
         (
@@ -27,6 +27,14 @@ pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
             Reverse(listed(of)),
         )
     });
+    processes
+}
+
+/// The table of processes that are [in order](in_order).
+pub(super) fn table(page: &mut Page<'_>, processes: &[&Process]) {
+    if processes.is_empty() {
+        return;
+    }
     page.blank();
     let number = count(processes.len() as u64);
     let replaced = match processes.iter().any(|of| is_replaced(of)) {
@@ -38,7 +46,7 @@ pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
         "PROCESSES",
         &format!("{number}, most errors first, then most bytes live at the end{replaced}"),
     );
-    let (shown, rest) = page.cut(&processes);
+    let (shown, rest) = page.cut(processes);
     let rows: Vec<Cells> = shown.iter().map(|process| cells(process)).collect();
     let hidden: &[usize] = if page.is_wide() { &[] } else { &[1, 4] };
     let widths: [usize; 6] = std::array::from_fn(|at| {
@@ -56,11 +64,32 @@ pub(super) fn processes(page: &mut Page<'_>, processes: &[Process]) {
         page.line(&cut_end(&line, page.width()));
     }
     if !rest.is_empty() {
-        page.remark(&format!(
-            "… {} more (--top {}; --pid PID shows one alone)",
-            count(rest.len() as u64),
-            processes.len()
-        ));
+        let number = count(rest.len() as u64);
+        let how = how_to_see(page, rest, processes.len());
+        page.remark(&format!("… {number} more {how}"));
+    }
+}
+
+/// The line in place of the sections that `rest` would have, of `all`.
+pub(super) fn left_out(page: &mut Page<'_>, rest: &[&Process], all: usize) {
+    if rest.is_empty() {
+        return;
+    }
+    let number = match rest.len() {
+        1 => "1 more process".to_owned(),
+        number => format!("{} more processes", count(number as u64)),
+    };
+    let how = how_to_see(page, rest, all);
+    page.blank();
+    page.paragraph(&format!("… {number} {how}"));
+}
+
+/// What to ask for to see `rest` too, of `all`. A log tells no pids.
+fn how_to_see(page: &Page<'_>, rest: &[&Process], all: usize) -> String {
+    let has_pids = rest.iter().any(|of| of.pid.is_some());
+    match page.options.takes_pid && has_pids {
+        true => format!("(--top {all}, or --pid PID for one)"),
+        false => format!("(--top {all})"),
     }
 }
 

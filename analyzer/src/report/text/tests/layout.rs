@@ -74,6 +74,90 @@ fn several_processes_have_a_section_each_or_a_line() {
     );
 }
 
+/// Pids in the lines that begin so.
+fn pids(text: &str, begin: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with(begin));
+    let pid = |line: &str| {
+        let words = line.split([' ', '·']);
+        words
+            .filter(|word| word.len() == 4)
+            .find_map(|word| word.parse::<u64>().ok())
+    };
+    lines.filter_map(pid).map(|pid| pid.to_string()).collect()
+}
+
+/// Processes of which each holds more than the one before; the fourth has a wrong release, every fifth nothing at all.
+fn growing(number: u64) -> Vec<Process> {
+    let one = |at: u64| {
+        let mut process = process();
+        process.pid = Some(5000 + at);
+        process.parent_pid = None;
+        process.leaks = vec![leak(1000 + at, 1, stack(&[("f", "a.c:1")]))];
+        if at != 3 {
+            process.errors.clear();
+        }
+        if at % 5 == 4 {
+            process.leaks.clear();
+        }
+        process
+    };
+    (0..number).map(one).collect()
+}
+
+#[test]
+fn sections_come_in_the_order_of_the_table() {
+    let shown = text(growing(9), 100);
+    let order = [
+        "5003", "5008", "5007", "5006", "5005", "5002", "5001", "5000",
+    ];
+    let table = shown.split("NO FINDINGS").next().unwrap();
+    assert_eq!(
+        pids(table, "  50"),
+        [&order[..], &["5004"]].concat(),
+        "{shown}"
+    );
+    assert_eq!(pids(&shown, "PROCESS "), order, "{shown}");
+    assert_eq!(pids(&shown, "  pid 50"), ["5004"], "{shown}");
+    assert!(!shown.contains('…'), "nothing is left out: {shown}");
+}
+
+#[test]
+fn no_more_processes_have_a_section_than_rows_are_asked_for() {
+    let mut report = report(growing(25));
+    let mut options = TextOptions {
+        top: 3,
+        ..options(100)
+    };
+    let shown = render(&report, &options);
+    assert_eq!(
+        pids(&shown, "PROCESS "),
+        ["5003", "5023", "5022"],
+        "{shown}"
+    );
+    let rest = "\n\n… 17 more processes (--top 20, or --pid PID for one)\n\nNO FINDINGS  in 5";
+    assert!(shown.contains(rest), "{shown}");
+    assert_eq!(pids(&shown, "  pid 50").len(), 3, "{shown}");
+    options.top = 19;
+    assert!(render(&report, &options).contains("\n… 1 more process (--top 20, or"));
+    options.top = 20;
+    assert!(!render(&report, &options).contains("more process"));
+    options.usage = true; // then all have a section
+    assert!(render(&report, &options).contains("… 5 more processes (--top 25, or"));
+    // What cannot be asked for is not named.
+    options.takes_pid = false;
+    assert!(render(&report, &options).contains("… 5 more processes (--top 25)\n"));
+    options.takes_pid = true;
+    for process in &mut report.processes {
+        process.pid = None;
+    }
+    let of_log = render(&report, &options);
+    assert!(
+        of_log.contains("… 5 more processes (--top 25)\n"),
+        "{of_log}"
+    );
+    assert!(!of_log.contains("--pid"), "{of_log}");
+}
+
 #[test]
 fn a_long_command_line_leaves_room_for_what_tells_processes_apart() {
     let mut long = process();
