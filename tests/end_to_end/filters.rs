@@ -121,6 +121,38 @@ fn a_filtered_report_says_so_and_never_that_there_are_no_leaks() {
 }
 
 #[test]
+fn what_is_live_at_a_moment_is_no_leak_yet() {
+    let scratch = Scratch::new("then");
+    let path = trace(&scratch);
+    let text = run("report", &path, "--until 2.55s").stdout;
+    assert!(
+        text.contains("  live then       2.1 KiB   2 blocks"),
+        "{text}"
+    );
+    assert!(!text.contains("leaked"), "{text}");
+    let check = run("check", &path, "--until 2.55s");
+    let said = prose(&check.stderr);
+    assert!(said.contains("2 blocks not released by then"), "{said}");
+    assert_eq!((check.status, said.contains("leaked")), (1, false));
+}
+
+#[test]
+fn a_list_without_a_block_says_whether_none_is_live_or_none_fits() {
+    let scratch = Scratch::new("none");
+    let path = trace(&scratch);
+    let none = run("blocks", &path, "--live --function nobody").stdout;
+    assert!(
+        prose(&none).contains("no live block fits the filter"),
+        "{none}"
+    );
+    let early = run("blocks", &path, "--at 100ms").stdout;
+    assert!(
+        prose(&early).contains("no recorded block is live"),
+        "{early}"
+    );
+}
+
+#[test]
 fn a_check_counts_what_fits() {
     let scratch = Scratch::new("check");
     let mut writer = Writer::new();

@@ -1,9 +1,9 @@
 //! Outputs that fail, or that others use as well: the program goes on unchanged, and what is missing is counted.
 
 use super::{program, traced};
-use heapwire_tests::build::recorder;
+use heapwire_tests::build::{heapwire, recorder};
 use heapwire_tests::raw::Raw;
-use heapwire_tests::run::{Run, list, number, on, report, shell_status};
+use heapwire_tests::run::{Run, list, number, on, prose, report, shell_status};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
@@ -131,6 +131,19 @@ fn a_limit_of_the_file_size_changes_nothing_and_is_told() {
         number(&report["trace"]["lost_records"]) > 1000,
         "{}",
         report["trace"]
+    );
+}
+
+#[test]
+fn who_records_lives_on_at_a_limit_of_the_file_size() {
+    let setup = Setup::new("recorded-size");
+    let (heapwire, program) = (heapwire().display(), setup.program.display());
+    let line = format!("ulimit -f 100; {heapwire} record -o t.hwt -- {program} 20000");
+    let run = setup.shell(&line, &[]);
+    assert_eq!((run.status, run.stdout.as_str()), (5, SAID), "{run:?}");
+    assert!(
+        prose(&run.stderr).contains("The recorder could not write at least"),
+        "{run:?}"
     );
 }
 

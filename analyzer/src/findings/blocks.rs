@@ -51,6 +51,7 @@ pub(crate) fn live(
     LiveBlocks {
         at,
         until_ns,
+        filter: selection.words(),
         processes,
         warnings,
     }

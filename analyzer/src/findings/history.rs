@@ -11,7 +11,7 @@ use crate::report::{Address, Block, History, HistoryEvent};
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::{Trace, TraceError};
 use crate::{Options, Selection, images, mtrace, order};
-use heapwire_format::Op;
+use heapwire_format::{Op, Record};
 
 /// Events that are read of a log at once.
 const LOG_BATCH: usize = 1 << 14;
@@ -115,7 +115,7 @@ pub(crate) fn of(
             pid: found.stream.and_then(|stream| *pids.get(stream)?),
             event: record.op.name().unwrap_or("unknown"),
             address: hex_address(record.ptr),
-            size: (record.op != Op::RELEASED || record.size != u64::MAX).then_some(record.size),
+            size: size(record),
             number: found.event.number,
             thread: thread(moment),
             time_ns: clock.time_ns(moment.clock),
@@ -160,6 +160,15 @@ fn of_log(
         }
     }
     Log::of(&reader)
+}
+
+/// The size of the block that a call is about, if it tells that: the old half of a realloc tells the new one.
+fn size(record: &Record) -> Option<u64> {
+    match record.op {
+        Op::REALLOC_OLD => None,
+        Op::RELEASED => Some(record.size).filter(|size| *size != u64::MAX),
+        _ => Some(record.size),
+    }
 }
 
 fn takes(selection: &Selection, event: &HistoryEvent) -> bool {

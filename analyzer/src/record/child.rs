@@ -65,6 +65,8 @@ pub(crate) fn run(mut command: Command, started: impl FnOnce(u32)) -> io::Result
     }
     set_mask(&mask)?;
     let mut child = spawned?;
+    // Of a file that must not grow further what comes afterwards says so.
+    set_handler(libc::SIGXFSZ, libc::SIG_IGN)?;
     started(child.id());
     wait_for_end(&child)?;
     CHILD.store(0, Relaxed); // before the pid can be given to another process

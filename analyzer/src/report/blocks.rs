@@ -12,6 +12,9 @@ pub struct LiveBlocks {
     /// That moment, in nanoseconds since the first recorded process began, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
+    /// What was asked for: only what fits is listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<String>,
     /// One entry a process image.
     pub processes: Vec<ProcessBlocks>,
     /// As in a [report](super::Report).

@@ -32,6 +32,14 @@ const LINKED: [&str; 10] = [
     "_GLOBAL__sub_I_eh_alloc",
 ];
 
+/// Where Rust's libraries have what allocates for all others.
+const ALLOCATION: [&str; 4] = [
+    "/library/alloc/",
+    "/library/core/",
+    "/library/std/src/alloc.rs",
+    "/library/std/src/sys/alloc/",
+];
+
 /// Functions of libraries that allocate for whoever calls them. The recorder has their callers, so what is told of them in its
 /// traces they did for libraries; a log of glibc's mtrace has nothing else.
 const FOR_CALLERS: [&str; 9] = [
@@ -70,11 +78,16 @@ const CONTAINERS: [&str; 17] = [
 /// Whether all of a stack is the system's: its modules, or its sources compiled into other modules.
 ///
 /// Generic code is not, where nothing tells whom it works for: a program without optimization has its containers in
-/// functions of their own, and what they hold is the program's.
+/// functions of their own, and what they hold is the program's. The executable, of the path `exe`, is the program's wherever it lies.
 #[must_use]
-pub fn is_system(leak: &Leak) -> bool {
+pub fn is_system(leak: &Leak, exe: Option<&str>) -> bool {
     let is_of_log = leak.oldest_line.is_some();
-    leak.stack.iter().all(is_system_frame)
+    let is_own_module = |frame: &Frame| exe.is_some() && frame.module.as_deref() == exe;
+    let is_systems = |frame| match is_own_module(frame) {
+        true => is_linked(frame),
+        false => is_system_frame(frame),
+    };
+    leak.stack.iter().all(is_systems)
         && leak.stack.last().is_some_and(|outermost| {
             let is_anybodys = is_of_log && is_for_caller(outermost);
             !is_generic(outermost)
@@ -134,8 +147,12 @@ fn class(function: &str) -> Option<&str> {
 }
 
 pub(crate) fn is_system_frame(frame: &Frame) -> bool {
-    is_in_module(frame)
-        || SOURCES.iter().any(|folder| file(frame).starts_with(folder))
+    is_in_module(frame) || is_linked(frame)
+}
+
+/// Whether it is the system's code, in whatever module.
+fn is_linked(frame: &Frame) -> bool {
+    SOURCES.iter().any(|folder| file(frame).starts_with(folder))
         || frame.file.is_none()
             && LINKED
                 .iter()
@@ -144,10 +161,7 @@ pub(crate) fn is_system_frame(frame: &Frame) -> bool {
 
 /// Whether the frame is inside Rust's libraries for allocation.
 fn is_allocation(frame: &Frame) -> bool {
-    file(frame).starts_with("/rustc/")
-        && ["/library/alloc/", "/library/core/"]
-            .iter()
-            .any(|part| file(frame).contains(part))
+    file(frame).starts_with("/rustc/") && ALLOCATION.iter().any(|part| file(frame).contains(part))
 }
 
 /// Whether the program has the function because it uses a template.
@@ -170,8 +184,11 @@ fn file(frame: &Frame) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::is_system;
     use crate::report::{Frame, Leak};
+
+    fn is_system(leak: &Leak) -> bool {
+        super::is_system(leak, Some("/opt/gw"))
+    }
 
     fn frame(module: &str, file: &str) -> Frame {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -230,16 +247,40 @@ mod tests {
     fn what_is_of_the_program_or_works_for_it_is_not() {
         let own = frame("/opt/gw", "/home/u/gw/src/main.rs");
         let alloc = frame("/opt/gw", "/rustc/59807616/library/alloc/src/alloc.rs");
+        let aligned = frame(
+            "/opt/gw",
+            "/rustc/59807616/library/std/src/sys/alloc/unix.rs",
+        );
         let template = frame("/opt/gw", "/usr/include/c++/12/bits/new_allocator.h");
         let alike = Frame {
             function: Some("_dl_my_own".to_owned()),
             ..own.clone()
         };
-        for program in [&own, &alloc, &template, &alike, &frame("", "")] {
+        for program in [&own, &alloc, &aligned, &template, &alike, &frame("", "")] {
             assert!(!is_system(&of(&[program], false)), "{program:?}");
         }
         assert!(!is_system(&of(&[&alloc, &own], false)));
         assert!(!is_system(&of(&[], false)));
+    }
+
+    #[test]
+    fn the_program_is_no_library_wherever_it_is_installed() {
+        let own = frame("/usr/libexec/gwd", "");
+        let runtime = frame("/usr/libexec/gwd", "/rustc/59807616/library/std/src/rt.rs");
+        let library = frame("/usr/lib/libz.so.1", "");
+        for (stack, is_the_systems) in [
+            (vec![&own], false),
+            (vec![&runtime], true),
+            (vec![&library], true),
+            (vec![&library, &own], false),
+        ] {
+            let leak = of(&stack, false);
+            assert_eq!(
+                super::is_system(&leak, Some("/usr/libexec/gwd")),
+                is_the_systems
+            );
+            assert!(super::is_system(&leak, Some("/usr/bin/other")));
+        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn body(page: &mut Page<'_>, report: &Report, process: &Process) {
     if is_part {
         header::figures_of_part(page, process);
     } else {
-        header::figures(page, process);
+        header::figures(page, report, process);
         chart::timeline(page, process);
     }
     faults::errors(page, process);

@@ -98,6 +98,13 @@ fn an_address_has_a_history() {
             ("allocated", "0x2000", Some(5), 20),
         ]
     );
+    let mut made = made();
+    made.malloc(0x5000, 40, 0x10)
+        .realloc(0x5000, Some(0x6000), 4000, 0x20);
+    let mut moved = Trace::of_bytes([made.bytes()]).unwrap();
+    let found = history(&mut moved, 0x5000).unwrap();
+    let sizes: Vec<_> = found.events.iter().map(|it| (it.event, it.size)).collect();
+    assert_eq!(sizes, [("allocated", Some(40)), ("realloc-old", None)]);
     let none = history(&mut trace, 0x9000).unwrap();
     assert!(none.events.is_empty());
 }

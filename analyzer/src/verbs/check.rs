@@ -52,12 +52,17 @@ struct Found {
     of_system: u64,
     /// Blocks that were live in processes that did not end by themselves.
     cut: u64,
+    /// Leaks are what was not released up to a moment.
+    is_cycle: bool,
 }
 
 impl Found {
     fn of(report: &Report, counts_system: bool) -> Self {
-        let mut found = Self::default();
         let is_cycle = report.until_ns.is_some();
+        let mut found = Self {
+            is_cycle,
+            ..Self::default()
+        };
         for process in &report.processes {
             let certain = process.errors.iter().filter(|error| error.certain).count() as u64;
             found.errors += certain;
@@ -67,7 +72,7 @@ impl Found {
                 found.cut = found.cut.saturating_add(process.totals.live_blocks);
             }
             for leak in leaks {
-                if counts_system || !is_system(leak) {
+                if counts_system || !is_system(leak, process.exe.as_deref()) {
                     found.leaked_blocks = found.leaked_blocks.saturating_add(leak.blocks);
                     found.leaked_bytes = found.leaked_bytes.saturating_add(leak.bytes);
                 } else {
@@ -86,7 +91,7 @@ impl Found {
     fn left_aside(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.of_system > 0 {
-            let blocks = counted(self.of_system, "leaked block");
+            let blocks = self.leaks(self.of_system);
             lines.push(format!(
                 "{blocks} in libraries of the system left aside (--system counts them)"
             ));
@@ -109,9 +114,17 @@ impl Found {
         lines
     }
 
+    fn leaks(&self, blocks: u64) -> String {
+        if self.is_cycle {
+            counted(blocks, "block") + " not released by then"
+        } else {
+            counted(blocks, "leaked block")
+        }
+    }
+
     fn verdict(&self, is_complete: bool) -> String {
         let errors = counted(self.errors, "wrong release");
-        let blocks = counted(self.leaked_blocks, "leaked block");
+        let blocks = self.leaks(self.leaked_blocks);
         let leaked = format!("{blocks} ({})", bytes(self.leaked_bytes));
         match (self.errors, self.leaked_blocks) {
             (0, 0) if is_complete => "found nothing".to_owned(),

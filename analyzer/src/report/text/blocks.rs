@@ -22,10 +22,14 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
         (LiveAt::Time, Some(time)) => format!("live at {}", exact_moment(time, time)),
         _ => "never released".to_owned(),
     };
-    let is_sure = super::sites::is_sure(&live.warnings);
+    let none = match super::sites::is_sure(&live.warnings) {
+        _ if !live.filter.is_empty() => "no live block fits the filter",
+        true => "no recorded block is live",
+        false => "no block is known to be live",
+    };
     let (ended, running): (Vec<_>, Vec<_>) = live.processes.iter().partition(|of| of.ended);
     for process in running {
-        list(&mut page, process, &state, is_sure);
+        list(&mut page, process, &state, none);
     }
     if !ended.is_empty() {
         let number = counted_processes(ended.len());
@@ -44,7 +48,7 @@ fn counted_processes(number: usize) -> String {
     }
 }
 
-fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, is_sure: bool) {
+fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, none: &str) {
     let who = process
         .pid
         .map_or_else(|| "process".to_owned(), |pid| format!("pid {pid}"));
@@ -54,8 +58,7 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, is_sure: bool
         .map(|block| block.size)
         .fold(0, u64::saturating_add);
     let about = match blocks.len() {
-        0 if is_sure => "no recorded block is live".to_owned(),
-        0 => "no block is known to be live".to_owned(),
+        0 => none.to_owned(),
         number => format!(
             "{} {state}, {}",
             counted(number as u64, "block"),

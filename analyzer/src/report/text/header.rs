@@ -82,15 +82,17 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
         counted(sum(|of| events(&of.totals)), "event"),
         counted(sum(|of| of.errors.len() as u64), "error"),
     ];
+    let then = report.until_ns.map(|_| sum(listed));
+    what.extend(then.map(|then| format!("{} live then", bytes(then))));
     let leaked = sum(|of| if of.end == "normal" { listed(of) } else { 0 });
-    if leaked > 0 {
+    if leaked > 0 && then.is_none() {
         what.push(format!("{} leaked", bytes(leaked)));
     }
     let live = sum(|of| match of.end {
         "normal" | "exec" => 0, // leaked, or gone with the old image
         _ => listed(of),
     });
-    if live > 0 {
+    if live > 0 && then.is_none() {
         what.push(format!(
             "{} live at the end of those cut short",
             bytes(live)
@@ -202,7 +204,7 @@ fn outcome(process: &Process) -> String {
 }
 
 /// The key figures.
-pub(super) fn figures(page: &mut Page<'_>, process: &Process) {
+pub(super) fn figures(page: &mut Page<'_>, report: &Report, process: &Process) {
     let totals = &process.totals;
     page.blank();
     let at = page.moment(process.peak.time_ns, process.peak.time_is_lower_bound);
@@ -213,7 +215,7 @@ pub(super) fn figures(page: &mut Page<'_>, process: &Process) {
         format!("at {at}, {blocks}")
     };
     page.figure(None, "peak", &bytes(totals.peak_bytes), &note);
-    live(page, process);
+    live(page, report, process);
     if totals.inherited_blocks > 0 {
         let note = format!(
             "{} of the parent, not released here",
@@ -262,12 +264,14 @@ pub(super) fn figures_of_part(page: &mut Page<'_>, process: &Process) {
     page.figure(None, "errors", &count(errors.len() as u64), &note);
 }
 
-fn live(page: &mut Page<'_>, process: &Process) {
+fn live(page: &mut Page<'_>, report: &Report, process: &Process) {
     let totals = &process.totals;
     let sites = live_sites(page, &[process]);
     let ink = (totals.live_blocks > 0).then_some(Ink::Strong);
     let value = bytes(totals.live_bytes);
-    if process.end == "normal" {
+    if report.until_ns.is_some() {
+        page.figure(ink, "live then", &value, &sites);
+    } else if process.end == "normal" {
         let note = match (events(totals), totals.live_blocks) {
             (0, _) => "nothing is known: no call was recorded".to_owned(),
             (_, 0) => "every recorded block was released".to_owned(),
@@ -303,10 +307,14 @@ pub(super) fn kinds(errors: &[&Fault], releases: u64) -> String {
 }
 
 /// Live blocks and where they come from, the system's own apart where there is room.
-pub(super) fn live_sites(page: &Page<'_>, processes: &[&Process]) -> String {
+pub(super) fn live_sites<'p>(page: &Page<'_>, processes: &[&'p Process]) -> String {
     let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
     let leaks = || processes.iter().flat_map(|of| &of.leaks);
-    let system = || leaks().filter(|leak| is_system(leak));
+    let system_of = |of: &&'p Process| {
+        let exe = of.exe.as_deref();
+        of.leaks.iter().filter(move |leak| is_system(leak, exe))
+    };
+    let system = || processes.iter().flat_map(system_of);
     let blocks = sum(&mut processes.iter().map(|of| of.totals.live_blocks));
     let sites = format!(
         "{} from {}",

@@ -50,7 +50,10 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
     if !report.filter.is_empty() {
         page.remark("calls are all of a call site, whether they fit the filter or not");
     }
-    let (system, own): (Vec<_>, Vec<_>) = process.leaks.iter().partition(|leak| is_system(leak));
+    let (system, own): (Vec<_>, Vec<_>) = process
+        .leaks
+        .iter()
+        .partition(|leak| is_system(leak, process.exe.as_deref()));
     let own_count = own.len();
     let ordered: Vec<&Leak> = own.into_iter().chain(system).collect();
     let (shown, rest) = page.cut(&ordered);
@@ -63,6 +66,11 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
     }
     table.rows(page, system, own.len() + 1);
     table.rest(page, rest, ordered.len());
+    without_callers(page, own);
+}
+
+/// Says of rows that name lines of headers what that means.
+fn without_callers(page: &mut Page<'_>, own: &[&Leak]) {
     if own.iter().any(|leak| is_without_caller(&leak.stack)) {
         page.remark(
             "lines in headers of a library: its function was not inlined, and who called that is not in the trace; \

@@ -121,7 +121,7 @@ fn pointers(page: &mut Page<'_>, report: &Report) {
     let leaks = report.processes.iter().filter(|of| of.end != "exec");
     let largest = leaks
         .flat_map(|of| of.leaks.iter().map(move |leak| (of, leak)))
-        .max_by_key(|(_, leak)| (!is_system(leak), leak.bytes));
+        .max_by_key(|(of, leak)| (!is_system(leak, of.exe.as_deref()), leak.bytes));
     if let Some((process, leak)) = largest {
         lines.push(leak_line(page, process, leak));
     }
@@ -155,7 +155,7 @@ fn leak_line(page: &Page<'_>, process: &Process, leak: &Leak) -> Pointer {
         "most live at end"
     };
     let mut which = format!("{} in {}", bytes(leak.bytes), counted(leak.blocks, "block"));
-    if is_system(leak) {
+    if is_system(leak, process.exe.as_deref()) {
         which.push_str(", in a library of the system");
     }
     let call = Names::new(page, process.exe.as_deref()).call(&leak.stack);

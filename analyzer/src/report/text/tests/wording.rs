@@ -241,6 +241,7 @@ fn live_blocks_are_listed() {
     let mut live = LiveBlocks {
         at: LiveAt::End,
         until_ns: None,
+        filter: Vec::new(),
         processes: vec![ProcessBlocks {
             ended: false,
             pid: Some(7),
