@@ -41,9 +41,8 @@ fn child(point: u64) -> Writer {
     writer
 }
 
-#[test]
-fn what_has_ended_before_a_moment_holds_no_block_then() {
-    let scratch = Scratch::new("ended");
+/// One image becomes another after a second, which goes on for three, longer than another process.
+fn successors() -> Vec<u8> {
     let at = |op, ptr, time| Record {
         op,
         ptr,
@@ -53,7 +52,6 @@ fn what_has_ended_before_a_moment_holds_no_block_then() {
         base: if op < 0x70 { BASE } else { 0 },
         ..Record::default()
     };
-    // One image becomes another after a second, which goes on for three, longer than a child.
     let mut before = Writer::new();
     before.record(at(1, 0x1000, 500)).record(at(0x76, 0, 1000));
     let mut after = Writer::bare(0x0000_00AA);
@@ -62,8 +60,13 @@ fn what_has_ended_before_a_moment_holds_no_block_then() {
     let mut other = Writer::bare(0x0000_00BB);
     other.process(4712, &["exe=/bin/r", "began=exec"]);
     other.record(at(1, 0x3000, 200)).record(at(0x77, 0, 2000));
-    let bytes = [before.bytes(), after.bytes(), other.bytes()].concat();
-    let path = scratch.write("t.hwt", bytes);
+    [before.bytes(), after.bytes(), other.bytes()].concat()
+}
+
+#[test]
+fn what_has_ended_before_a_moment_holds_no_block_then() {
+    let scratch = Scratch::new("ended");
+    let path = scratch.write("t.hwt", successors());
     let live = |arguments: &[&str]| {
         let found = read(&on(
             &[&["blocks", "--format", "json"], arguments].concat(),
@@ -146,6 +149,67 @@ fn a_report_begins_with_a_row_for_each_process() {
     let fitting = prose(&on(&["report", "--size", "..100"], &path).stdout);
     assert!(fitting.contains("4711 1 0 164 B 3"), "{fitting}");
     assert!(fitting.contains("4712 4711 1 0 B 0"), "{fitting}");
+}
+
+#[test]
+fn a_list_of_blocks_tells_the_parents_from_those_that_a_report_counts() {
+    let scratch = Scratch::new("whose");
+    let path = scratch.write("t.hwt", parent_and_child());
+    let child = &report(&path)["processes"][1]["totals"];
+    let counted = [
+        "live_blocks",
+        "live_bytes",
+        "inherited_blocks",
+        "inherited_bytes",
+    ];
+    assert_eq!(counted.map(|key| number(&child[key])), [1, 820, 2, 161]);
+    for (option, state) in [
+        ("--live", "never released"),
+        ("--at=end", "never released"),
+        ("--until=2s", "live at 2.000 s"),
+    ] {
+        let text = on(&["blocks", option], &path).stdout;
+        let headings: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("pid"))
+            .collect();
+        let parent = format!("pid 4711  3 blocks {state}, 164 B · p");
+        let child = format!("pid 4712  3 blocks {state}, 981 B; 2 of them its parent's, 161 B · p");
+        assert_eq!(headings, [parent, child], "{text}");
+    }
+    let own = on(&["blocks", "--live", "--size", "820"], &path).stdout;
+    assert!(
+        own.contains("pid 4712  1 block never released, 820 B · p\n"),
+        "{own}"
+    );
+}
+
+#[test]
+fn rows_of_a_timeline_name_the_programs_of_several_processes() {
+    let scratch = Scratch::new("programs");
+    let path = scratch.write("t.hwt", successors());
+    let timeline = |options: &[&str]| {
+        let words = ["timeline", "--step", "1s", "--width", "60"];
+        let text = on(&[&words, options].concat(), &path).stdout;
+        let rows = text.lines().map(|row| prose(row).replace("~ ", " "));
+        rows.collect::<Vec<_>>()
+    };
+    let rows = timeline(&["--from", "1s", "--to", "2s"]);
+    assert_eq!(rows[0], "time s live bytes live blocks pid program");
+    let ends = rows
+        .iter()
+        .skip(1)
+        .map(|row| row.split_once(' ').unwrap().1);
+    assert_eq!(
+        ends.collect::<Vec<_>>(),
+        ["40 1 4711 p", "40 1 4711 /bin/q", "40 1 4712 /bin/r"]
+    );
+    let alone = timeline(&["--pid", "4712"]);
+    assert_eq!(alone[0], "time s live bytes live blocks pid");
+    assert!(
+        alone.iter().skip(1).all(|row| row.ends_with(" 4712")),
+        "{alone:?}"
+    );
 }
 
 /// Of what a shell starts, heapwire does not learn how it ended unless it says so itself.

@@ -30,6 +30,8 @@ pub(crate) fn live(
         let end = end(image, clock, options);
         ProcessBlocks {
             pid: image.pid,
+            command: image.command(),
+            exe: images.exe(image),
             ended,
             blocks: blocks.filter(|block| selection.takes(block, end)).collect(),
         }

@@ -111,10 +111,9 @@ pub(crate) fn of(path: &Path) -> Result<Contents, TraceError> {
 }
 
 fn process(image: &Image) -> ProcessContents {
-    let command = image.declaration.as_ref().map(|it| it.arguments.clone());
     ProcessContents {
         pid: image.pid,
-        command: command.filter(|arguments| !arguments.is_empty()),
+        command: image.command(),
         end: End::of(image).name(),
         exit_status: End::status(image),
         signal: End::of(image).signal(),

@@ -59,7 +59,7 @@ pub(crate) fn report(
             sites,
             clock: Clock::of(image, images),
             options,
-            program: images.program(image),
+            exe: images.exe(image),
         };
         teller.process(image)
     });

@@ -15,7 +15,6 @@ use crate::sites::{SiteId, SiteTable};
 use crate::{Options, Until};
 use heapwire_format::Family;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Numbers to names and times.
 pub(super) struct Teller<'a> {
@@ -23,8 +22,7 @@ pub(super) struct Teller<'a> {
     pub(super) sites: &'a SiteTable,
     pub(super) clock: Clock,
     pub(super) options: &'a Options,
-    /// The program of a log.
-    pub(super) program: Option<&'a Path>,
+    pub(super) exe: Option<String>,
 }
 
 impl Teller<'_> {
@@ -35,16 +33,11 @@ impl Teller<'_> {
         let shown = sites_of(outcome);
         let bypass = Bypass::of(image);
         let focus = self.focus(image);
-        let command = declaration
-            .map(|it| it.arguments.clone())
-            .filter(|arguments| !arguments.is_empty());
         report::Process {
             pid: image.pid,
             parent_pid: declaration.and_then(|it| it.parent_pid),
-            command,
-            exe: declaration
-                .and_then(|it| it.exe.clone())
-                .or_else(|| Some(self.program?.to_string_lossy().into_owned())),
+            command: image.command(),
+            exe: self.exe.clone(),
             end: end.name(),
             signal: end.signal(),
             is_session: image.session.is_some(),

@@ -15,7 +15,6 @@ use crate::sites::SiteTable;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
 pub(crate) use sessions::Log;
-use std::path::Path;
 
 /// One process image and what its replay came to.
 pub(crate) struct Image {
@@ -49,6 +48,14 @@ pub(crate) struct Image {
     pub(crate) late: u64,
     /// What a log says of it besides its records, if it is from one.
     pub(crate) session: Option<Session>,
+}
+
+impl Image {
+    /// The command line, where it is known.
+    pub(crate) fn command(&self) -> Option<Vec<String>> {
+        let arguments = &self.declaration.as_ref()?.arguments;
+        (!arguments.is_empty()).then(|| arguments.clone())
+    }
 }
 
 /// What the trace has of the start of an image.
@@ -155,11 +162,15 @@ impl Images {
             .collect()
     }
 
-    /// The path of the program, where the image is from a log.
-    pub(crate) fn program(&self, image: &Image) -> Option<&Path> {
-        let index = image.session?.log;
-        let log = self.logs.iter().find(|log| log.index == index)?;
-        log.program()
+    /// The executable, where it is declared or a log names it.
+    pub(crate) fn exe(&self, image: &Image) -> Option<String> {
+        let of_log = || {
+            let index = image.session?.log;
+            let log = self.logs.iter().find(|log| log.index == index)?;
+            Some(log.program()?.to_string_lossy().into_owned())
+        };
+        let declared = image.declaration.as_ref().and_then(|it| it.exe.clone());
+        declared.or_else(of_log)
     }
 
     /// Replays everything; `want_blocks` keeps the single live blocks.

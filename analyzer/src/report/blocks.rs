@@ -38,6 +38,12 @@ pub enum LiveAt {
 pub struct ProcessBlocks {
     /// Its pid.
     pub pid: Option<u64>,
+    /// Its command line.
+    #[serde(skip)]
+    pub command: Option<Vec<String>>,
+    /// Its executable.
+    #[serde(skip)]
+    pub exe: Option<String>,
     /// It ended before the time at which blocks are to be live, so that none is.
     #[serde(skip_serializing_if = "is_false")]
     pub ended: bool,

@@ -26,6 +26,7 @@ pub use history::render_history;
 pub use modules::render_modules;
 pub use summary::{Ended, render_summary};
 
+use super::columns::cut_end;
 use super::{Process, Report, Warning};
 use page::{Ink, Page};
 use std::path::PathBuf;
@@ -87,6 +88,12 @@ pub fn render(report: &Report, options: &TextOptions) -> String {
     }
     warnings(&mut page, &report.warnings);
     page.finish()
+}
+
+/// What a process runs, in at most so many columns.
+#[must_use]
+pub fn program(process: &Process, width: usize) -> String {
+    cut_end(&page::command(process), width).into_owned()
 }
 
 /// A remark in lines that are as wide as asked for.

@@ -3,9 +3,18 @@
 use super::reading::{self, Stopped, Terminal, print};
 use crate::cli::{self, At, Blocks, Diff, Timeline};
 use heapwire::report::Process;
-use heapwire::report::text::{render_blocks, render_difference, render_history, render_remark};
+use heapwire::report::text::{
+    program, render_blocks, render_difference, render_history, render_remark,
+};
 use heapwire::{Options, Per, Selection, Until};
 use std::io::Write;
+
+/// Titles of the figures in a row of a timeline.
+const FIGURES: &str = "    time s  live bytes  live blocks  ";
+/// Columns of a pid: the kernel's highest have as many figures.
+const PID: usize = 7;
+/// Columns that a program has at least.
+const LEAST: usize = 12;
 
 /// `heapwire blocks`: gives the exit status.
 pub(crate) fn blocks(
@@ -61,14 +70,26 @@ pub(crate) fn timeline(
         ..Options::default()
     };
     let report = heapwire::analyze(&asked.inputs.traces, &options)?;
-    if !asked.csv {
-        writeln!(out, "    time s  live bytes  live blocks  pid")?;
-    } else {
+    if asked.csv {
         writeln!(out, "pid,time_ns,live_bytes,live_blocks,unsure")?;
+    } else {
+        let whose = whose("pid", "program", report.processes.len());
+        writeln!(out, "{FIGURES}{whose}")?;
     }
+    let room = terminal
+        .options()
+        .width
+        .saturating_sub(FIGURES.len() + PID + 2);
     let mut shown = Shown::default();
     for process in &report.processes {
-        rows(process, asked, out, &mut shown)?;
+        let pid = process.pid.map_or_else(String::new, |pid| pid.to_string());
+        let whose = if asked.csv {
+            pid
+        } else {
+            let program = program(process, room.max(LEAST));
+            whose(&pid, &program, report.processes.len())
+        };
+        rows(process, &whose, asked, out, &mut shown)?;
     }
     if shown.unsure && !asked.csv {
         let remark = render_remark(
@@ -96,14 +117,22 @@ struct Shown {
     unsure: bool,
 }
 
+/// What a row of text ends with. Of `several` processes the programs tell who is who.
+fn whose(pid: &str, program: &str, several: usize) -> String {
+    match several {
+        0 | 1 => pid.to_owned(),
+        _ => format!("{pid:<PID$}  {program}"),
+    }
+}
+
 fn rows(
     process: &Process,
+    whose: &str,
     asked: &Timeline,
     out: &mut dyn Write,
     shown: &mut Shown,
 ) -> Result<(), Stopped> {
     let timeline = &process.timeline;
-    let pid = process.pid.map_or_else(String::new, |pid| pid.to_string());
     let columns = timeline.bytes.iter().zip(&timeline.blocks);
     for (column, (bytes, blocks)) in (0u64..).zip(columns) {
         let time = column.saturating_mul(timeline.step_ns);
@@ -115,11 +144,14 @@ fn rows(
         shown.unsure |= unsure;
         if asked.csv {
             let unsure = u8::from(unsure);
-            writeln!(out, "{pid},{time},{bytes},{blocks},{unsure}")?;
+            writeln!(out, "{whose},{time},{bytes},{blocks},{unsure}")?;
         } else {
             let seconds = format!("{}.{:03}", time / 1_000_000_000, time / 1_000_000 % 1000);
             let mark = if unsure { '~' } else { ' ' };
-            writeln!(out, "{seconds:>10}{mark} {bytes:>10}  {blocks:>11}  {pid}")?;
+            writeln!(
+                out,
+                "{seconds:>10}{mark} {bytes:>10}  {blocks:>11}  {whose}"
+            )?;
         }
     }
     Ok(())

@@ -1,11 +1,14 @@
 //! The list of single live blocks.
 
 use super::TextOptions;
-use super::page::{Ink, Page};
+use super::page::{Ink, Page, command_line};
 use super::stack::{Call, Names, rows};
-use crate::report::columns::{aligned, right};
+use crate::report::columns::{aligned, columns, cut_end, right};
 use crate::report::format::{bytes, count, counted, exact_moment};
 use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
+
+/// Columns that the program has at least in a heading.
+const LEAST: usize = 24;
 
 /// The blocks of each process, in order of number.
 #[must_use]
@@ -49,23 +52,12 @@ fn counted_processes(number: usize) -> String {
 }
 
 fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, none: &str) {
-    let who = process
-        .pid
-        .map_or_else(|| "process".to_owned(), |pid| format!("pid {pid}"));
     let blocks = &process.blocks;
-    let sum = blocks
-        .iter()
-        .map(|block| block.size)
-        .fold(0, u64::saturating_add);
     let about = match blocks.len() {
         0 => none.to_owned(),
-        number => format!(
-            "{} {state}, {}",
-            counted(number as u64, "block"),
-            bytes(sum)
-        ),
+        _ => sums(blocks, state),
     };
-    page.heading(Ink::Strong, &who, &about);
+    heading(page, process, about);
     let (shown, rest) = page.cut(blocks);
     let names = Names::new(page, None);
     let calls: Vec<Call> = shown.iter().map(|block| names.call(&block.stack)).collect();
@@ -77,6 +69,43 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, none: &str) {
             blocks.len()
         ));
     }
+}
+
+/// The process, what is said of its blocks, and what it runs.
+fn heading(page: &mut Page<'_>, process: &ProcessBlocks, mut about: String) {
+    let who = process
+        .pid
+        .map_or_else(|| "process".to_owned(), |pid| format!("pid {pid}"));
+    if let Some(command) = command_line(process.command.as_deref(), process.exe.as_deref()) {
+        about.push_str(" · ");
+        let used = columns(&who) + 2 + columns(&about);
+        let room = page.width().saturating_sub(used).max(LEAST);
+        about.push_str(&cut_end(&command, room));
+    }
+    page.long_heading(Ink::Strong, &who, &about);
+}
+
+/// How many there are, and how many of them are not the process's own to a report.
+fn sums(blocks: &[Block], state: &str) -> String {
+    let (all, size) = sum(blocks.iter());
+    let (inherited, of_parent) = sum(blocks.iter().filter(|block| block.inherited));
+    let text = format!("{} {state}, {}", counted(all, "block"), bytes(size));
+    match (inherited, all) {
+        (0, _) => text,
+        (1, 1) => format!("{text}; its parent's"),
+        _ if inherited == all => format!("{text}; all of them its parent's"),
+        _ => {
+            let (number, size) = (count(inherited), bytes(of_parent));
+            format!("{text}; {number} of them its parent's, {size}")
+        }
+    }
+}
+
+/// How many, and how many bytes.
+fn sum<'b>(blocks: impl Iterator<Item = &'b Block>) -> (u64, u64) {
+    blocks.fold((0, 0), |(number, size), block| {
+        (number + 1, block.size.saturating_add(size))
+    })
 }
 
 fn heads(page: &Page<'_>, blocks: &[Block]) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What is in an input, and whether all of it is there.
 
 use super::TextOptions;
-use super::page::{Ink, Page};
+use super::page::{Ink, Page, command_line};
 use crate::report::columns::{columns, cut_end, cut_middle, cut_start, escape, left, right};
 use crate::report::format::{bytes, count, counted, date, duration};
 use crate::report::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
@@ -61,9 +61,9 @@ fn processes(page: &mut Page<'_>, contents: &Contents) {
             end(contents, process)
         );
         let room = page.width().saturating_sub(columns(&result) + 18);
-        let command = process.command.as_ref().map(|words| words.join(" "));
-        let command = escape(command.as_deref().unwrap_or("unknown program")).into_owned();
-        let command = cut_end(&command, room.max(12)).into_owned();
+        let command = command_line(process.command.as_deref(), None);
+        let command = command.as_deref().unwrap_or("unknown program");
+        let command = cut_end(command, room.max(12)).into_owned();
         page.line(&format!("  {}{command}  {result}", left(&pid, 14)));
     }
     more(page, rest.len(), contents.processes.len());

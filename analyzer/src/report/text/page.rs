@@ -202,11 +202,15 @@ impl<'o> Page<'o> {
     }
 }
 
-/// A command line, as one would type it.
+/// What a process runs, in words.
 pub(super) fn command(process: &Process) -> String {
-    match (&process.command, &process.exe) {
-        (Some(command), _) if !command.is_empty() => escape(&command.join(" ")).into_owned(),
-        (_, Some(exe)) => escape(exe).into_owned(),
-        _ => "unknown program".to_owned(),
-    }
+    let known = command_line(process.command.as_deref(), process.exe.as_deref());
+    known.unwrap_or_else(|| "unknown program".to_owned())
+}
+
+/// A command line, as one would type it, or in its place the executable.
+pub(super) fn command_line(command: Option<&[String]>, exe: Option<&str>) -> Option<String> {
+    let command = command.filter(|words| !words.is_empty());
+    let command = command.map(|words| words.join(" "));
+    Some(escape(command.as_deref().or(exe)?).into_owned())
 }

@@ -1,7 +1,7 @@
 //! What is said, and what is not.
 
 use super::super::{Ended, render, render_blocks, render_summary};
-use super::{SECOND, double_free, frame, leak, options, process, report, stack, text};
+use super::{SECOND, double_free, frame, leak, options, process, report, stack, text, words};
 use crate::report::columns::columns;
 use crate::report::{
     Address, Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process,
@@ -224,9 +224,8 @@ fn equal_errors_are_shown_once() {
     assert!(text.contains("8 B inside a live block of 64 B"), "{text}");
 }
 
-#[test]
-fn live_blocks_are_listed() {
-    let block = |size| Block {
+fn block(size: u64, inherited: bool) -> Block {
+    Block {
         address: Address(0x1000),
         size,
         thread: Some(7),
@@ -234,24 +233,86 @@ fn live_blocks_are_listed() {
         time_is_lower_bound: false,
         latest_ns: None,
         log_line: None,
-        inherited: size == 2,
+        inherited,
         stack: stack(&[("main", "src/main.c:3")]),
-    };
-    let blocks = (1..=12).map(block).collect();
-    let mut live = LiveBlocks {
+    }
+}
+
+fn blocks_of(pid: u64, command: Option<&str>, blocks: Vec<Block>) -> ProcessBlocks {
+    ProcessBlocks {
+        pid: Some(pid),
+        command: command.map(words),
+        exe: Some("/bin/child".to_owned()),
+        ended: false,
+        blocks,
+    }
+}
+
+fn never_released(processes: Vec<ProcessBlocks>) -> LiveBlocks {
+    LiveBlocks {
         at: LiveAt::End,
         until_ns: None,
         filter: Vec::new(),
-        processes: vec![ProcessBlocks {
-            ended: false,
-            pid: Some(7),
-            blocks,
-        }],
+        processes,
         warnings: Vec::new(),
+    }
+}
+
+#[test]
+fn lists_of_blocks_name_the_program_and_tell_what_is_its_parents() {
+    let inherited = |number| vec![block(100, true); number];
+    let some = [inherited(3), vec![block(7, false)]].concat();
+    let mut nameless = blocks_of(6, None, Vec::new());
+    nameless.exe = None;
+    let mut live = never_released(vec![
+        blocks_of(1, Some("make -j 4 all"), vec![block(8, false)]),
+        blocks_of(2, Some("make -j 4 all"), some),
+        blocks_of(3, Some("sh -c \u{1b}[2J"), inherited(2)),
+        blocks_of(4, None, inherited(1)),
+        blocks_of(5, Some("true"), Vec::new()),
+        nameless,
+    ]);
+    let headings = |live: &LiveBlocks, width| {
+        let text = render_blocks(live, &options(width));
+        let lines = text.lines().filter(|line| !line.starts_with("  "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
     };
+    assert_eq!(
+        headings(&live, 100),
+        [
+            "pid 1  1 block never released, 8 B · make -j 4 all",
+            "pid 2  4 blocks never released, 307 B; 3 of them its parent's, 300 B · make -j 4 all",
+            "pid 3  2 blocks never released, 200 B; all of them its parent's · sh -c \\u{1b}[2J",
+            "pid 4  1 block never released, 100 B; its parent's · /bin/child",
+            "pid 5  no recorded block is live · true",
+            "pid 6  no recorded block is live",
+        ]
+    );
+    (live.at, live.until_ns) = (LiveAt::Time, Some(SECOND));
+    let at =
+        "pid 2  4 blocks live at 1.000 s, 307 B; 3 of them its parent's, 300 B · make -j 4 all";
+    assert_eq!(headings(&live, 100)[1], at);
+    live.processes[1].command = Some(vec!["make".to_owned(), "x".repeat(500)]);
+    for width in [60, 80, 100] {
+        let text = render_blocks(&live, &options(width));
+        assert!(text.lines().all(|line| columns(line) <= width), "{text}");
+        let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            told.contains("3 of them its parent's, 300 B · make xxx"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn live_blocks_are_listed() {
+    let blocks = (1..=12).map(|size| block(size, size == 2)).collect();
+    let mut live = never_released(vec![blocks_of(7, Some("gatewayd"), blocks)]);
     let text = render_blocks(&live, &options(80));
     assert!(
-        text.starts_with("pid 7  12 blocks never released, 78 B\n"),
+        text.starts_with(
+            "pid 7  12 blocks never released, 78 B; 1 of them its parent's, 2 B · gatewayd\n"
+        ),
         "{text}"
     );
     assert!(
@@ -263,13 +324,17 @@ fn live_blocks_are_listed() {
     live.at = LiveAt::Peak;
     let text = render_blocks(&live, &options(80));
     assert!(
-        text.starts_with("pid 7  12 blocks live at the peak, 78 B\n"),
+        text.starts_with(
+            "pid 7  12 blocks live at the peak, 78 B; 1 of them its parent's, 2 B · gatewayd\n"
+        ),
         "{text}"
     );
     (live.at, live.until_ns) = (LiveAt::Time, Some(3 * SECOND / 2));
     let text = render_blocks(&live, &options(80));
     assert!(
-        text.starts_with("pid 7  12 blocks live at 1.500 s, 78 B\n"),
+        text.starts_with(
+            "pid 7  12 blocks live at 1.500 s, 78 B; 1 of them its parent's, 2 B · gatewayd\n"
+        ),
         "{text}"
     );
 }
