@@ -105,7 +105,7 @@ fn what_has_ended_before_a_moment_holds_no_block_then() {
     assert_eq!(early.status, 3);
     assert!(early.stderr.contains("up to that moment"), "{early:?}");
     let text = prose(&on(&["blocks", "--at", "3s"], &path).stdout);
-    assert!(text.contains("2 processes had ended by then"), "{text}");
+    assert!(text.contains("2 programs had ended by then"), "{text}");
 }
 
 /// A parent that holds 164 bytes, and a child with a double free that holds more.
@@ -149,6 +149,30 @@ fn a_report_begins_with_a_row_for_each_process() {
     let fitting = prose(&on(&["report", "--size", "..100"], &path).stdout);
     assert!(fitting.contains("4711 1 0 164 B 3"), "{fitting}");
     assert!(fitting.contains("4712 4711 1 0 B 0"), "{fitting}");
+}
+
+#[test]
+fn programs_of_one_process_are_told_from_processes() {
+    let scratch = Scratch::new("images");
+    let path = scratch.write("t.hwt", successors());
+    let text = |verb| prose(&on(&[verb], &path).stdout);
+    let report = text("report");
+    assert!(
+        report.contains("t.hwt 2 processes with 3 programs ·"),
+        "{report}"
+    );
+    assert!(
+        report.contains("PROCESSES 2 with 3 programs, most"),
+        "{report}"
+    );
+    assert!(
+        report.contains("NO FINDINGS in 1 program pid 4711"),
+        "{report}"
+    );
+    let info = text("info");
+    assert!(info.contains("PROCESSES 2 with 3 programs pid"), "{info}");
+    let found = read(&on(&["report", "--format", "json"], &path));
+    assert_eq!(list(&found["processes"]).len(), 3);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_call_after_a_pause_claims_no_time_that_nobody_read() {
     );
     let whole = prose(&on(&["blocks", "--at", "1h"], &recording.trace).stdout);
     assert!(!whole.contains(later), "{whole}");
-    assert!(whole.contains("one process had ended by then"), "{whole}");
+    assert!(whole.contains("1 program had ended by then"), "{whole}");
     let marked = on(&["timeline", "--csv", "--step", "50ms"], &recording.trace).stdout;
     let rows = marked.lines().skip(1);
     let marks: Vec<&str> = rows.filter_map(|row| row.rsplit(',').next()).collect();

@@ -46,10 +46,14 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A count and what it counts: `1 block`, `12 blocks`.
+/// A count and what it counts: `1 block`, `12 blocks`, `2 processes`.
 #[must_use]
 pub fn counted(number: u64, one: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match number {
+        1 => "",
+        _ if one.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {one}{plural}", count(number))
 }
 
@@ -178,6 +182,8 @@ mod tests {
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!(counted(1, "block"), "1 block");
         assert_eq!(counted(0, "block"), "0 blocks");
+        assert_eq!(counted(1, "process"), "1 process");
+        assert_eq!(counted(2, "process"), "2 processes");
     }
 
     #[test]

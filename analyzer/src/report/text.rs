@@ -12,6 +12,7 @@ mod header;
 mod history;
 mod modules;
 mod page;
+mod population;
 mod processes;
 mod shares;
 mod sites;
@@ -29,6 +30,7 @@ pub use summary::{Ended, render_summary};
 use super::columns::cut_end;
 use super::{Process, Report, Warning};
 use page::{Ink, Page};
+use population::Population;
 use std::path::PathBuf;
 
 /// Below this the layout is the narrow one.
@@ -134,8 +136,9 @@ fn sections(page: &mut Page<'_>, report: &Report, processes: &[&Process]) {
         header::between(page, process);
         body(page, report, process);
     }
-    processes::left_out(page, rest, found.len());
-    header::quiet(page, &quiet);
+    let noun = Population::of_processes(&report.processes).noun();
+    processes::left_out(page, rest, found.len(), noun);
+    header::quiet(page, &quiet, noun);
 }
 
 /// Whether there is something to act upon. What was live at an `exec` went with the old image.

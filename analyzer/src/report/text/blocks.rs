@@ -35,20 +35,13 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
         list(&mut page, process, &state, none);
     }
     if !ended.is_empty() {
-        let number = counted_processes(ended.len());
+        let number = counted(ended.len() as u64, "program");
         page.remark(&format!(
             "{number} had ended by then; --live lists what was never released"
         ));
     }
     super::warnings(&mut page, &live.warnings);
     page.finish()
-}
-
-fn counted_processes(number: usize) -> String {
-    match number {
-        1 => "one process".to_owned(),
-        _ => format!("{} processes", count(number as u64)),
-    }
 }
 
 fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, none: &str) {

@@ -2,6 +2,7 @@
 
 use super::TextOptions;
 use super::page::{Ink, Page, command_line};
+use super::population::Population;
 use crate::report::columns::{columns, cut_end, cut_middle, cut_start, escape, left, right};
 use crate::report::format::{bytes, count, counted, date, duration};
 use crate::report::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
@@ -48,7 +49,8 @@ fn figures(page: &mut Page<'_>, contents: &Contents) {
 
 fn processes(page: &mut Page<'_>, contents: &Contents) {
     page.blank();
-    let number = count(contents.processes.len() as u64);
+    let images = contents.processes.iter().map(|of| (of.pid, of.end));
+    let number = Population::of(images).figure();
     page.heading(Ink::Strong, "PROCESSES", &number);
     let (shown, rest) = page.cut(&contents.processes);
     for process in shown {

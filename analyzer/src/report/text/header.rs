@@ -1,6 +1,7 @@
 //! The head of a report: what was read, and the key figures of a process.
 
 use super::page::{Ink, Page, command};
+use super::population::Population;
 use crate::report::columns::{columns, cut_end, cut_middle, escape, left};
 use crate::report::format::{bytes, count, counted, percent};
 use crate::report::system::is_system;
@@ -77,7 +78,7 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     let all = &report.processes;
     let sum = |of: fn(&Process) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
     let mut what = vec![
-        processes(all.len()),
+        Population::of_processes(all).to_string(),
         lasted(&report.trace),
         counted(sum(|of| events(&of.totals)), "event"),
         counted(sum(|of| of.errors.len() as u64), "error"),
@@ -134,13 +135,6 @@ fn lasted(trace: &TraceSummary) -> String {
     }
 }
 
-fn processes(number: usize) -> String {
-    match number {
-        1 => "1 process".to_owned(),
-        _ => format!("{} processes", count(number as u64)),
-    }
-}
-
 /// The line between the processes of a report.
 pub(super) fn between(page: &mut Page<'_>, process: &Process) {
     let mut who = vec![String::new()];
@@ -157,7 +151,7 @@ pub(super) fn between(page: &mut Page<'_>, process: &Process) {
 }
 
 /// Processes that need no section, a line each.
-pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process]) {
+pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str) {
     if processes.is_empty() {
         return;
     }
@@ -165,7 +159,7 @@ pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process]) {
     page.heading(
         Ink::Strong,
         "NO FINDINGS",
-        &format!("in {}", self::processes(processes.len())),
+        &format!("in {}", counted(processes.len() as u64, noun)),
     );
     let (shown, rest) = page.cut(processes);
     for process in shown {

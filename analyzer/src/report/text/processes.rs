@@ -2,9 +2,10 @@
 
 use super::header::{end, listed};
 use super::page::{Ink, Page, command};
+use super::population::Population;
 use crate::report::Process;
 use crate::report::columns::{columns, cut_end, left, right};
-use crate::report::format::{bytes, count};
+use crate::report::format::{bytes, count, counted};
 use std::cmp::Reverse;
 
 /// Cells of a row before the program: pid, parent, errors, bytes and blocks at the end, how it ended.
@@ -36,7 +37,7 @@ pub(super) fn table(page: &mut Page<'_>, processes: &[&Process]) {
         return;
     }
     page.blank();
-    let number = count(processes.len() as u64);
+    let number = Population::of_processes(processes.iter().copied()).figure();
     let replaced = match processes.iter().any(|of| is_replaced(of)) {
         true => ", those replaced by exec after the others",
         false => "",
@@ -71,14 +72,11 @@ pub(super) fn table(page: &mut Page<'_>, processes: &[&Process]) {
 }
 
 /// The line in place of the sections that `rest` would have, of `all`.
-pub(super) fn left_out(page: &mut Page<'_>, rest: &[&Process], all: usize) {
+pub(super) fn left_out(page: &mut Page<'_>, rest: &[&Process], all: usize, noun: &str) {
     if rest.is_empty() {
         return;
     }
-    let number = match rest.len() {
-        1 => "1 more process".to_owned(),
-        number => format!("{} more processes", count(number as u64)),
-    };
+    let number = counted(rest.len() as u64, &format!("more {noun}"));
     let how = how_to_see(page, rest, all);
     page.blank();
     page.paragraph(&format!("… {number} {how}"));

@@ -3,6 +3,7 @@
 use super::TextOptions;
 use super::header::{events, kinds, live_sites};
 use super::page::{Ink, Page};
+use super::population::Population;
 use super::stack::{Call, Names, rows};
 use crate::report::columns::{columns, escape, left};
 use crate::report::format::{bytes, count, counted, duration, percent};
@@ -59,12 +60,12 @@ pub fn render_summary(report: &Report, ended: &Ended, options: &TextOptions) -> 
 fn figures(page: &mut Page<'_>, report: &Report) {
     let all = &report.processes;
     if all.len() > 1 {
-        page.figure(
-            None,
-            "processes",
-            &count(all.len() as u64),
-            "figures below are of all together",
-        );
+        let population = Population::of_processes(all);
+        let note = match population.programs() {
+            Some(programs) => format!("with {programs}; figures are of all"),
+            None => "figures below are of all together".to_owned(),
+        };
+        page.figure(None, "processes", &count(population.processes), &note);
     }
     if let Some(highest) = all.iter().max_by_key(|of| of.totals.peak_bytes) {
         let at = page.moment(highest.peak.time_ns, highest.peak.time_is_lower_bound);

@@ -1,6 +1,6 @@
 //! What is said, and what is not.
 
-use super::super::{Ended, render, render_blocks, render_summary};
+use super::super::{Ended, TextOptions, render, render_blocks, render_summary};
 use super::{SECOND, double_free, frame, leak, options, process, report, stack, text, words};
 use crate::report::columns::columns;
 use crate::report::{
@@ -110,6 +110,55 @@ fn ended() -> Ended {
         trace_bytes: 4096,
         traces: Vec::new(),
     }
+}
+
+#[test]
+fn programs_of_one_process_are_not_called_processes() {
+    let replaced = || Process {
+        end: "exec",
+        errors: Vec::new(),
+        ..process()
+    };
+    let other = Process {
+        pid: Some(4712),
+        ..process()
+    };
+    let mut report = report(vec![replaced(), process(), replaced(), other]);
+    let mut options = TextOptions {
+        top: 1,
+        ..options(100)
+    };
+    let shown = render(&report, &options);
+    for part in [
+        "\n2 processes with 4 programs · ",
+        "\nPROCESSES  2 with 4 programs, most errors",
+        "\n… 1 more program (--top 2, or",
+        "\nNO FINDINGS  in 2 programs\n",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    for width in [60, 100] {
+        options.width = width;
+        let summary = render_summary(&report, &ended(), &options);
+        assert!(
+            summary.contains("  with 4 programs; figures are of all\n"),
+            "{summary}"
+        );
+    }
+    report.processes.retain(|process| process.end != "exec");
+    let shown = render(&report, &options);
+    for part in [
+        "\n2 processes · ",
+        "\nPROCESSES  2, most errors",
+        "\n… 1 more process (--top 2, or",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let summary = render_summary(&report, &ended(), &options);
+    assert!(
+        summary.contains("  figures below are of all together\n"),
+        "{summary}"
+    );
 }
 
 #[test]
