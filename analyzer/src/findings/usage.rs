@@ -45,6 +45,11 @@ pub(crate) fn of(
         } else {
             Vec::new()
         },
+        lifetimes_unknown: if has_time {
+            outcome.lifetimes_unknown
+        } else {
+            0
+        },
         lifetimes_records: classes(&outcome.lifetimes_in_records),
         threads: if has_time {
             threads(outcome)

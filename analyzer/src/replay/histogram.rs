@@ -13,7 +13,14 @@ impl Default for Histogram {
 impl Histogram {
     #[inline]
     pub(crate) fn note(&mut self, value: u64) {
-        self.0[(u64::BITS - value.leading_zeros()) as usize] += 1;
+        self.0[class(value)] += 1;
+    }
+
+    /// Notes a value from `least` to `most`; `false` where these are of different classes.
+    pub(crate) fn note_between(&mut self, least: u64, most: u64) -> bool {
+        let is_known = class(least) == class(most);
+        self.0[class(least)] += u64::from(is_known);
+        is_known
     }
 
     pub(crate) fn absorb(&mut self, other: &Self) {
@@ -29,9 +36,21 @@ impl Histogram {
     }
 }
 
+fn class(value: u64) -> usize {
+    (u64::BITS - value.leading_zeros()) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::Histogram;
+
+    #[test]
+    fn a_value_between_two_is_noted_where_both_are_of_one_class() {
+        let mut histogram = Histogram::default();
+        assert!(histogram.note_between(4, 7) && histogram.note_between(0, 0));
+        assert!(!histogram.note_between(3, 4) && !histogram.note_between(0, u64::MAX));
+        assert_eq!(histogram.classes().collect::<Vec<_>>(), [(0, 1), (4, 1)]);
+    }
 
     #[test]
     fn classes_begin_at_powers_of_two() {

@@ -36,6 +36,7 @@ pub(super) struct Ledger {
     pub(super) inherited_bytes: u64,
     pub(super) sizes: Histogram,
     pub(super) lifetimes: Histogram,
+    pub(super) lifetimes_unknown: u64,
     pub(super) lifetimes_in_records: Histogram,
 }
 
@@ -57,6 +58,7 @@ impl Ledger {
             inherited_bytes: inherited.1,
             sizes: Histogram::default(),
             lifetimes: Histogram::default(),
+            lifetimes_unknown: 0,
             lifetimes_in_records: Histogram::default(),
         }
     }
@@ -164,6 +166,7 @@ impl Ledger {
             self.unseen_releases += of.unseen;
             self.late_releases += of.late;
             self.lifetimes.absorb(&of.lifetimes);
+            self.lifetimes_unknown += of.lifetimes_unknown;
             self.lifetimes_in_records.absorb(&of.lifetimes_in_records);
             faults.extend_from_slice(&of.faults);
         }

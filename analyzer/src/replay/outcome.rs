@@ -84,6 +84,8 @@ pub(crate) struct Outcome {
     pub(crate) sizes: Histogram,
     /// Nanoseconds that released blocks were live.
     pub(crate) lifetimes: Histogram,
+    /// Released blocks of which the trace does not tell how long they were live.
+    pub(crate) lifetimes_unknown: u64,
     /// Records from one's that handed a block out to that of its release.
     pub(crate) lifetimes_in_records: Histogram,
     /// Numbers that no record carries.
@@ -157,6 +159,7 @@ impl Replay {
             failed,
             sizes: ledger.sizes,
             lifetimes: ledger.lifetimes,
+            lifetimes_unknown: ledger.lifetimes_unknown,
             lifetimes_in_records: ledger.lifetimes_in_records,
             missing: events.numbers.missing,
             in_flight,

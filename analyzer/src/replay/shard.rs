@@ -8,6 +8,7 @@ use super::histogram::Histogram;
 use super::late::Late;
 use super::table::{Key, Table};
 use crate::sites::SiteId;
+use crate::time;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::iter;
@@ -74,6 +75,8 @@ pub(super) struct Paired {
     pub(super) late: u64,
     pub(super) faults: Vec<(u32, RawFault)>,
     pub(super) lifetimes: Histogram,
+    /// Blocks of which the trace does not tell how long they lived.
+    pub(super) lifetimes_unknown: u64,
     pub(super) lifetimes_in_records: Histogram,
     /// Blocks that the old half of a realloc took, with its position.
     pub(super) held: Vec<(u32, u64, Block)>,
@@ -469,12 +472,27 @@ impl Paired {
         });
     }
 
+    /// Notes a lifetime of which one end is not known.
+    #[inline(never)]
+    fn note_between(&mut self, begin: u64, end: u64) {
+        let least =
+            time::latest(begin).map_or(0, |begin| time::earliest(end).saturating_sub(begin));
+        let most =
+            time::latest(end).map_or(u64::MAX, |end| end.saturating_sub(time::earliest(begin)));
+        let is_known = self.lifetimes.note_between(least, most);
+        self.lifetimes_unknown += u64::from(!is_known);
+    }
+
     /// The end of a block that was released; a temporary one, if it is the one of number `last`.
     #[inline(always)]
     fn end_of_life(&mut self, placed: Placed<'_>, last: u64, block: Block) {
         let Placed { call, position, .. } = placed;
-        let lived = call.clock.saturating_sub(block.handed_out.clock);
-        self.lifetimes.note(lived);
+        let (begin, end) = (block.handed_out.clock, call.clock);
+        if time::is_lower_bound(begin | end) {
+            self.note_between(begin, end);
+        } else {
+            self.lifetimes.note(end.saturating_sub(begin));
+        }
         self.lifetimes_in_records
             .note(call.number.saturating_sub(block.number));
         self.ends.push(End {
@@ -557,4 +575,25 @@ impl Layer {
 
 pub(super) fn holds(begin: u64, block: &Block, address: u64) -> bool {
     begin < address && address - begin < block.size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Paired;
+    use crate::time::{known, lower_bound};
+
+    #[test]
+    fn how_long_a_block_lived_is_not_made_up_from_a_call_in_a_pause() {
+        const MS: u64 = 1_000_000;
+        let mut paired = Paired::default();
+        let (early, paused) = (known(10 * MS), lower_bound(10 * MS, Some(500 * MS)));
+        paired.note_between(early, paused); // 0 to 500 ms
+        paired.note_between(paused, lower_bound(10 * MS, None));
+        paired.note_between(paused, known(2_000_000 * MS)); // 2000 s, half a second less or not
+        assert_eq!(paired.lifetimes_unknown, 2);
+        assert_eq!(
+            paired.lifetimes.classes().collect::<Vec<_>>(),
+            [(1 << 40, 1)]
+        );
+    }
 }

@@ -10,6 +10,9 @@ pub struct Usage {
     pub sizes: Vec<Class>,
     /// Released blocks by the nanoseconds that they were live; empty where there is no time.
     pub lifetimes_ns: Vec<Class>,
+    /// Released blocks that are in no class of these, since one of their calls came somewhere in a pause.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lifetimes_unknown: u64,
     /// Released blocks by the records from the one that handed them out to that of the release.
     pub lifetimes_records: Vec<Class>,
     /// Threads, most bytes first; empty where they are not known.
@@ -23,6 +26,11 @@ pub struct Usage {
     /// Every site, where all are asked for; in order of address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<SiteUsage>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Blocks with values from one power of two up to the next; from 0 up to 1.

@@ -3,7 +3,7 @@
 use super::page::{Ink, Page};
 use crate::report::Process;
 use crate::report::columns::{cut_start, escape, right};
-use crate::report::format::{bytes, count, duration};
+use crate::report::format::{bytes, count, counted, duration};
 use crate::report::usage::Class;
 
 /// Columns of the longest bar.
@@ -27,6 +27,12 @@ pub(super) fn usage(page: &mut Page<'_>, process: &Process) {
     } else {
         let lifetimes = &usage.lifetimes_ns;
         classes(page, "LIFETIMES", "of released blocks", lifetimes, exact);
+        if usage.lifetimes_unknown > 0 {
+            page.remark(&format!(
+                "{} not in the table: when one of their calls came in a pause is not known",
+                counted(usage.lifetimes_unknown, "released block")
+            ));
+        }
     }
     let threads = usage.threads.iter().map(|of| {
         let figures = [of.allocations, of.bytes, of.live_blocks, of.live_bytes];
