@@ -8,6 +8,7 @@ use crate::order::{self, differ};
 use crate::trace::source::Slot;
 use crate::trace::{
     Content, Found, Input, Judged, Source, Stream, Survey, Trace, TraceError, believed,
+    holds_records,
 };
 use heapwire_format::{
     Crc32, FrameKind, Header, LANES_PAGE, LaneHeader, LanesTable, OBSERVER, Op, Record, SumKind,
@@ -133,17 +134,30 @@ impl Repair {
             contested: self.contested,
             torn: 0,
             copies: 0,
+            streams: BTreeMap::new(),
+            lanes: 0,
         };
         let census = self
             .survey
             .walk(|found, judged| writer.add(found, judged))?;
         let nameless = census.condition.damaged_frames.saturating_sub(writer.torn);
-        if nameless > 0 || writer.copies > 0 {
-            writer.nameless(nameless, census.condition.damaged_bytes)?;
+        writer.repaired.left_out += nameless;
+        let unknown = nameless + writer.of_unknown_length();
+        if unknown > 0 || writer.copies > 0 {
+            writer.unknown(unknown, census.condition.damaged_bytes)?;
         }
         writer.out.flush()?;
         Ok(writer.repaired)
     }
+}
+
+/// How far the numbers of a stream go.
+#[derive(Default)]
+struct Reach {
+    /// All below this one are accounted for.
+    known: u64,
+    /// One that is in a frame that is left out, with others behind it perhaps.
+    left_out: u64,
 }
 
 struct Writer<'w> {
@@ -154,6 +168,9 @@ struct Writer<'w> {
     copies: u64,
     /// Frames that end too early, but have a header to be believed.
     torn: u64,
+    streams: BTreeMap<u32, Reach>,
+    /// Left out frames of lanes, whose headers tell of no number.
+    lanes: u64,
 }
 
 impl Writer<'_> {
@@ -167,6 +184,7 @@ impl Writer<'_> {
                 }
             }
             (Content::Records(source, beyond), _) if source.impossible == 0 => {
+                self.reaches(&judged.header, source);
                 let kept = self.taken(&judged.header, source);
                 self.repaired.records += kept.len() as u64;
                 if *beyond == 0 && kept.len() == source.records as usize {
@@ -180,6 +198,9 @@ impl Writer<'_> {
                 }
             }
             (Content::Lanes(lanes, Some(table), _), _) => {
+                for lane in lanes {
+                    self.reaches(&judged.header, lane);
+                }
                 self.lanes(judged.header, lanes, *table)?;
             }
             // The image never used them.
@@ -187,6 +208,26 @@ impl Writer<'_> {
             _ => self.leave_out(&judged.header)?,
         }
         Ok(())
+    }
+
+    /// Takes note of the records of a source, and of those that a header accounts for.
+    fn reaches(&mut self, header: &Header, source: &Source) {
+        let reach = self.streams.entry(header.stream).or_default();
+        let records = if source.is_kept() {
+            source.highest.saturating_add(1)
+        } else {
+            0
+        };
+        reach.known = reach.known.max(header.settled).max(records);
+    }
+
+    /// Frames left out of which nobody can tell how many records were in them: others come before whatever else is known.
+    fn of_unknown_length(&self) -> u64 {
+        let last = self
+            .streams
+            .values()
+            .filter(|reach| reach.left_out >= reach.known.max(1));
+        self.lanes + last.count() as u64
     }
 
     /// The records of a source that are to be believed, without those that differ from the one that is taken of their number.
@@ -212,6 +253,12 @@ impl Writer<'_> {
         }
         let mut known = Stream::new(header.stream);
         known.note_torn(header);
+        let reach = self.streams.entry(header.stream).or_default();
+        reach.known = reach.known.max(header.settled);
+        if holds_records(header) && header.kind != FrameKind::LANES {
+            reach.left_out = reach.left_out.max(header.first);
+        }
+        self.lanes += u64::from(header.kind == FrameKind::LANES);
         let header = Header {
             first: known.first.unwrap_or(0),
             settled: known.taken,
@@ -279,9 +326,8 @@ impl Writer<'_> {
         self.frame(header, &payload)
     }
 
-    /// Says how much is left out of which nobody knows whose it is, or whether it was written so.
-    fn nameless(&mut self, frames: u64, bytes: u64) -> io::Result<()> {
-        self.repaired.left_out += frames;
+    /// Says how much is left out of which nobody knows whose it is, what was in it, or whether it was written so.
+    fn unknown(&mut self, frames: u64, bytes: u64) -> io::Result<()> {
         let record = Record {
             op: Op::LEFT_OUT,
             flags: 0,

@@ -141,6 +141,7 @@ impl Head {
         let mut sources: Vec<Source> = taken
             .map(|order| order.untouched().cloned().collect())
             .unwrap_or_default();
+        sources.extend(trace.first_sources(stream)?);
         let mut records = 0;
         loop {
             let head = Self::in_sources(sources.iter());

@@ -88,11 +88,12 @@ impl Run<'_> {
         }
         if is_alone {
             let head = Head::in_sources(running.order.untouched());
-            let has_parent = head
-                .declaration
-                .as_ref()
-                .is_some_and(|it| it.fork.is_some());
-            if !has_parent {
+            // A parent's stream, or the declaration itself may lie elsewhere.
+            let is_all = match &head.declaration {
+                Some(declaration) => declaration.fork.is_none(),
+                None => !self.trace.can_be_read_again(),
+            };
+            if is_all {
                 let clock = head.clock.unwrap_or(0);
                 self.plan = Plan::with(self.trace, vec![head], clock);
                 if self.trace.streams.is_empty() {

@@ -19,6 +19,12 @@ pub(super) fn note_gap(gaps: &mut BTreeMap<u64, u64>, begin: u64, end: u64) {
     }
 }
 
+/// Whether there are numbers from `first` to `last` that were not there.
+pub(super) fn has_gap(gaps: &BTreeMap<u64, u64>, first: u64, last: u64) -> bool {
+    let before = gaps.range(..=last).next_back();
+    before.is_some_and(|(_, end)| *end > first)
+}
+
 /// Whether `number` was not there so far; now it is.
 pub(super) fn take_number(gaps: &mut BTreeMap<u64, u64>, number: u64) -> bool {
     let Some((begin, end)) = gaps.range(..=number).next_back().map(|(a, b)| (*a, *b)) else {

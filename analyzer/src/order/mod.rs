@@ -15,7 +15,7 @@ use crate::trace::source::{Holder, Slot};
 use crate::trace::{Block, Source, Supplied, Supply, Trace, TraceError};
 use cover::Cover;
 use cursor::Cursor;
-use gaps::{note_gap, take_number};
+use gaps::{has_gap, note_gap, take_number};
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
@@ -46,6 +46,7 @@ pub(crate) fn walk<E: From<TraceError>>(
     trace.held_for_copies = u64::MAX;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
+    order.expect(trace.streams[stream].first);
     let mut goes_on = true;
     while goes_on {
         while !order.fill(trace, &mut supply)? {}
@@ -68,6 +69,7 @@ pub(crate) fn contested(
     trace.held_for_copies = u64::MAX;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
+    order.expect(trace.streams[stream].first);
     order.copies.taken = Some(BTreeMap::new());
     loop {
         while !order.fill(trace, &mut supply)? {}
@@ -143,13 +145,17 @@ impl Order {
     /// Adds sources, in order of place.
     pub(crate) fn feed(&mut self, sources: Vec<Source>) {
         for source in sources {
-            self.held += u64::from(source.place.slots);
             // Lanes lie before what was written while they were filled.
             if source.place.holder == Holder::Frame {
                 self.highest = self.highest.max(source.highest);
             }
             let lowest = self.lowest.get_or_insert(source.lowest);
             *lowest = source.lowest.min(*lowest);
+            if source.highest < self.next && !has_gap(&self.gaps, source.lowest, source.highest) {
+                self.late_copies += u64::from(source.records);
+                continue;
+            }
+            self.held += u64::from(source.place.slots);
             let key = (source.lowest, source.place.frame, source.place.lane);
             self.waiting.insert(key, source);
         }
@@ -184,9 +190,14 @@ impl Order {
         supply: &mut Supply,
     ) -> Result<bool, TraceError> {
         loop {
+            if self.has_late() {
+                self.wake(self.next, |it| trace.read_again(it))?;
+                return Ok(true);
+            }
             let is_due = self.is_due();
             if is_due || self.may_be_whole(trace.held_for_copies) {
-                self.wake(|it| trace.read_again(it))?;
+                let begin = self.begin().unwrap_or(0).max(self.expected());
+                self.wake(begin.saturating_add(WINDOW), |it| trace.read_again(it))?;
                 if self.has_ended || self.waiting.len() >= WAITING || self.is_whole() {
                     return Ok(true);
                 }
@@ -213,11 +224,17 @@ impl Order {
 
     /// Whether it is time to give out a window.
     pub(crate) fn is_due(&self) -> bool {
-        self.has_ended || self.held >= HELD || {
+        self.has_ended || self.has_late() || self.held >= HELD || {
             let begin = self.begin().unwrap_or(u64::MAX);
             let due = begin.saturating_add(WINDOW + PATIENCE);
             due.max(self.waits_to) <= self.highest
         }
+    }
+
+    /// Whether records came whose window was given out.
+    fn has_late(&self) -> bool {
+        let first = self.waiting.first_key_value();
+        first.is_some_and(|(key, _)| key.0 < self.next)
     }
 
     /// Whether a window from the lowest number on came whole, before any was given out.
@@ -278,11 +295,12 @@ impl Order {
         }
     }
 
-    /// Has the slots of the next window again that were let go, as `read_again` gives them.
-    fn wake<E>(&mut self, read_again: impl Fn(&Source) -> Result<Source, E>) -> Result<(), E> {
-        // As far as a window goes that begins with what came late.
-        let begin = self.begin().unwrap_or(0).max(self.expected());
-        let end = begin.saturating_add(WINDOW);
+    /// Has the slots of numbers below `end` again that were let go, as `read_again` gives them.
+    fn wake<E>(
+        &mut self,
+        end: u64,
+        read_again: impl Fn(&Source) -> Result<Source, E>,
+    ) -> Result<(), E> {
         let next = self.waiting.range_mut(..(end, (0, 0), 0));
         for (_, source) in next.filter(|(_, source)| source.place.block.is_empty()) {
             *source = read_again(source)?;
@@ -324,10 +342,13 @@ impl Order {
     fn begin_window(&mut self, limit: u64) -> Option<(u64, u64)> {
         let begin = self.begin().filter(|begin| *begin < limit)?;
         self.next = self.expected();
-        // What is below came late.
+        self.spans.clear();
+        if self.has_late() {
+            self.take_late();
+            return Some((self.next, self.next));
+        }
         let begin = begin.max(self.next);
         let end = begin.saturating_add(WINDOW).min(limit).max(begin);
-        self.spans.clear();
         self.begin_below(end);
         if self.line_up(end) {
             for (_, cursor) in &self.line {
@@ -369,35 +390,53 @@ impl Order {
         waiting.into_iter().chain(open).min()
     }
 
-    /// Begins every source that holds a number below `end`; what comes late is to be given out first.
-    fn begin_below(&mut self, end: u64) {
+    /// Has what came late given out, as much of it as there is in a window.
+    fn take_late(&mut self) {
         let mut late = Vec::new();
+        let mut slots = 0;
         while let Some(entry) = self.waiting.first_entry()
-            && entry.key().0 < end
+            && entry.key().0 < self.next
+            && slots < WINDOW
         {
             let mut cursor = Cursor::new(entry.remove());
-            let place = cursor.place();
+            slots += u64::from(cursor.source.place.slots);
             while let Some(number) = cursor.number
                 && number < self.next
             {
                 if take_number(&mut self.gaps, number) {
-                    late.push((place, cursor.at));
+                    late.push((number, cursor.place(), cursor.at));
                 } else {
                     self.late_copies += 1;
                 }
                 cursor.advance();
             }
-            let at = self.open.partition_point(|other| other.place() < place);
-            self.open.insert(at, cursor);
+            self.open(cursor);
         }
         self.late += late.len() as u64;
-        for (place, at) in late {
+        late.sort_unstable();
+        for (_, place, at) in late {
             let cursor = self.open.partition_point(|other| other.place() < place);
             self.spans.push(Span {
                 cursor,
                 at: at..at + 1,
             });
         }
+    }
+
+    /// Begins every source that holds a number below `end`.
+    fn begin_below(&mut self, end: u64) {
+        while let Some(entry) = self.waiting.first_entry()
+            && entry.key().0 < end
+        {
+            let cursor = Cursor::new(entry.remove());
+            self.open(cursor);
+        }
+    }
+
+    fn open(&mut self, cursor: Cursor) {
+        let place = cursor.place();
+        let at = self.open.partition_point(|other| other.place() < place);
+        self.open.insert(at, cursor);
     }
 
     /// Puts the sources with numbers below `end` in line. `false`: they overlap, or have to be put in order themselves.

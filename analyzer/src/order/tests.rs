@@ -230,3 +230,51 @@ fn what_was_missing_comes_late_once() {
     assert_eq!(numbers, [3, 4, far, far + 1]);
     assert_eq!(order.late, 2);
 }
+
+/// However long the stretch is that comes a second time.
+#[test]
+fn copies_of_what_was_given_out_are_not_held() {
+    let numbers: Vec<u64> = (1..=4 * WINDOW).collect();
+    let mut order = Order::default();
+    for (offset, run) in (0..).zip(numbers.chunks(1000)) {
+        order.feed(vec![source(offset, run)]);
+    }
+    while order.next <= 3 * WINDOW {
+        assert!(order.window(u64::MAX, |_| ()));
+    }
+    let held = order.held;
+    order.feed(vec![
+        source(99, &numbers[..1000]),
+        source(100, &numbers[5000..6000]),
+    ]);
+    assert_eq!((order.held, order.late_copies), (held, 2000));
+    assert!(!order.has_late());
+}
+
+#[test]
+fn what_comes_late_is_given_out_in_order_a_window_of_it_at_a_time() {
+    let numbers: Vec<u64> = (1..=4 * WINDOW).collect();
+    let mut order = Order::default();
+    order.feed(vec![source(0, &[1]), source(1, &[4 * WINDOW + 1])]);
+    while order.next <= 4 * WINDOW {
+        assert!(order.window(u64::MAX, |_| ()));
+    }
+    for (offset, run) in (2..).zip(numbers[1..].chunks(1000)) {
+        let (even, odd): (Vec<u64>, Vec<u64>) = run.iter().partition(|it| *it % 2 == 0);
+        order.feed(vec![
+            source(2 * offset, &even),
+            source(2 * offset + 1, &odd),
+        ]);
+    }
+    let mut given = Vec::new();
+    while order.has_late() {
+        let before = given.len();
+        assert!(order.window(u64::MAX, |event| given.push(event.number)));
+        assert!((given.len() - before) as u64 <= WINDOW + 1000);
+        assert!(given[before..].is_sorted());
+    }
+    assert_eq!(
+        (given.len(), order.late),
+        (numbers.len() - 1, 4 * WINDOW - 1)
+    );
+}

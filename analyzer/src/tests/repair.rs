@@ -172,3 +172,25 @@ fn of_records_with_one_number_the_first_is_saved_and_the_others_are_told() {
     let leaks = json::render(&report([whole]).processes);
     assert_eq!(json::render(&found.processes), leaks);
 }
+
+/// Behind the last record that is there nothing tells how far the numbers went.
+#[test]
+fn how_long_a_last_frame_was_stays_unknown() {
+    let mut made = Made::new(0xA0);
+    for block in 1..=40 {
+        made.malloc(0x1000 * block, 8, 0x10);
+    }
+    let mut frames = made.end(0).frames(10);
+    let last = frames.last_mut().unwrap();
+    let end = last.len() - 1;
+    last[end] ^= 1; // the trailer
+    let once = repaired(&frames.concat()).unwrap();
+    is_sound_and_stays_so(&once, "a last frame");
+    let told = report([once]).trace;
+    assert!(told.lost_is_lower_bound && !told.complete);
+    let mut whole = made.frames(10);
+    let end = whole[1].len() - 1;
+    whole[1][end] ^= 1;
+    let told = report([repaired(&whole.concat()).unwrap()]).trace;
+    assert_eq!((told.lost_is_lower_bound, told.lost_records), (false, 10));
+}

@@ -179,3 +179,16 @@ fn copies_are_compared_as_far_as_they_are_in_view() {
         }
     }
 }
+
+/// Larger than what is looked through for a declaration that lies where it should.
+#[test]
+fn a_declaration_far_behind_is_found_by_the_number_of_its_frame() {
+    let mut made = Made::new(0xA0);
+    busy(&mut made, 1 << 18);
+    let mut frames = made.end(0).frames(1000);
+    let first = frames.remove(0);
+    frames.push(first);
+    let report = from_file(frames.concat());
+    assert_eq!(report.processes[0].exe.as_deref(), Some("/nowhere/app"));
+    assert!(report.trace.complete, "{:?}", report.warnings);
+}

@@ -313,7 +313,11 @@ impl Trace {
                 let is_of_records =
                     matches!(frame.header.kind, FrameKind::RECORDS | FrameKind::PACKED);
                 self.streams[stream].has_records |= is_of_records && holds_records(&frame.header);
+                let before = self.streams[stream].first;
                 self.streams[stream].note_first(&frame.header);
+                if self.streams[stream].first != before {
+                    self.streams[stream].first_frame = Some((rest, frame.offset));
+                }
                 index.add(stream, rest, frame.offset, frame.header.frame_length());
             }
             Found::Torn(header) => self.note_torn(&header),

@@ -17,6 +17,8 @@ pub(crate) struct Stream {
     pub(crate) taken: u64,
     /// Lowest number that a header says its frame begins with.
     pub(crate) first: Option<u64>,
+    /// Where that frame is: stored part of the inputs, and offset.
+    pub(super) first_frame: Option<(usize, u64)>,
     /// Pid in the table of its lanes.
     pub(crate) lanes_pid: Option<u32>,
 }
@@ -30,6 +32,7 @@ impl Stream {
             void: 0,
             taken: 0,
             first: None,
+            first_frame: None,
             lanes_pid: None,
         }
     }

@@ -118,20 +118,25 @@ impl Trace {
         }
     }
 
+    /// The records of the frame that an indexed stream begins with, wherever that lies; none where its records are lost.
+    pub(crate) fn first_sources(&self, stream: usize) -> Result<Vec<Source>, TraceError> {
+        let first = self.streams[stream].first_frame;
+        let (Reading::Indexed(index), Some((rest, offset))) = (&self.reading, first) else {
+            return Ok(Vec::new());
+        };
+        let rest = &index.rests[rest];
+        let found = rest.frame(offset);
+        let found = found.map_err(|error| self.failed(rest.input(), error))?;
+        Ok(sources(found.map(Judged::of)))
+    }
+
     /// Sources as [`next_sources`](Self::next_sources) gives them, without counting what they show.
     pub(crate) fn peek_sources(
         &self,
         supply: &mut Supply,
     ) -> Result<Option<Vec<Source>>, TraceError> {
         let judged = self.next_of_runs(supply)?;
-        Ok(judged.map(|judged| {
-            let sources = judged.into_iter().flat_map(|one| match one.content {
-                Content::Records(source, _) => vec![source],
-                Content::Lanes(lanes, ..) => lanes,
-                _ => Vec::new(),
-            });
-            sources.filter(Source::is_kept).collect()
-        }))
+        Ok(judged.map(sources))
     }
 
     /// Whether a source lies in a frame of an indexed input, so that it can be read again.
@@ -224,6 +229,16 @@ impl Trace {
             }
         }
     }
+}
+
+/// The sources of frames that are to be believed.
+fn sources(judged: impl IntoIterator<Item = Judged>) -> Vec<Source> {
+    let sources = judged.into_iter().flat_map(|one| match one.content {
+        Content::Records(source, _) => vec![source],
+        Content::Lanes(lanes, ..) => lanes,
+        _ => Vec::new(),
+    });
+    sources.filter(Source::is_kept).collect()
 }
 
 enum Alone {

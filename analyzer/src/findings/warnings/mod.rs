@@ -211,8 +211,8 @@ fn of_repair(trace: &Trace, warnings: &mut Vec<Warning>) {
         "left-out",
         trace.left_out,
         format!(
-            "{} left out when the trace was repaired, of which nobody knows whose they were: leaks are an upper bound, and all of \
-             a process may be missing.",
+            "{} left out when the trace was repaired, of which nobody knows whose they were or how many records they held: leaks are an \
+             upper bound, and all of a process may be missing.",
             counted(trace.left_out, "frame was", "frames were")
         ),
     );
