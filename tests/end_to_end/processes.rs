@@ -169,6 +169,11 @@ fn programs_of_one_process_are_told_from_processes() {
         report.contains("NO FINDINGS in 1 program pid 4711"),
         "{report}"
     );
+    let live = prose(&on(&["blocks", "--live"], &path).stdout);
+    assert!(
+        live.contains("pid 4711 1 block live when exec replaced it, 40 B · p"),
+        "{live}"
+    );
     let info = text("info");
     assert!(info.contains("PROCESSES 2 with 3 programs pid"), "{info}");
     let found = read(&on(&["report", "--format", "json"], &path));

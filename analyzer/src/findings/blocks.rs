@@ -1,6 +1,7 @@
 //! The single blocks that are live at a moment.
 
 use super::clock::{Clock, thread};
+use super::end::End;
 use super::warnings;
 use crate::images::{Image, Images};
 use crate::naming::Names;
@@ -32,6 +33,7 @@ pub(crate) fn live(
             pid: image.pid,
             command: image.command(),
             exe: images.exe(image),
+            is_replaced: End::of(image) == End::Exec,
             ended,
             blocks: blocks.filter(|block| selection.takes(block, end)).collect(),
         }

@@ -44,6 +44,9 @@ pub struct ProcessBlocks {
     /// Its executable.
     #[serde(skip)]
     pub exe: Option<String>,
+    /// An `exec` replaced it by another program, with which its blocks went.
+    #[serde(skip)]
+    pub is_replaced: bool,
     /// It ended before the time at which blocks are to be live, so that none is.
     #[serde(skip_serializing_if = "is_false")]
     pub ended: bool,

@@ -8,7 +8,7 @@ use crate::report::format::{bytes, count, counted, exact_moment};
 use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
 
 /// Columns that the program has at least in a heading.
-const LEAST: usize = 24;
+const LEAST: usize = 12;
 
 /// The blocks of each process, in order of number.
 #[must_use]
@@ -32,7 +32,11 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
     };
     let (ended, running): (Vec<_>, Vec<_>) = live.processes.iter().partition(|of| of.ended);
     for process in running {
-        list(&mut page, process, &state, none);
+        let state = match (live.at, process.is_replaced) {
+            (LiveAt::End, true) => "live when exec replaced it",
+            _ => &state,
+        };
+        list(&mut page, process, state, none);
     }
     if !ended.is_empty() {
         let number = counted(ended.len() as u64, "program");

@@ -292,6 +292,7 @@ fn blocks_of(pid: u64, command: Option<&str>, blocks: Vec<Block>) -> ProcessBloc
         pid: Some(pid),
         command: command.map(words),
         exe: Some("/bin/child".to_owned()),
+        is_replaced: false,
         ended: false,
         blocks,
     }
@@ -337,7 +338,13 @@ fn lists_of_blocks_name_the_program_and_tell_what_is_its_parents() {
             "pid 6  no recorded block is live",
         ]
     );
+    // Those are no leaks to a report.
+    live.processes[0].is_replaced = true;
+    let replaced = "pid 1  1 block live when exec replaced it, 8 B · make -j 4 all";
+    assert_eq!(headings(&live, 100)[0], replaced);
     (live.at, live.until_ns) = (LiveAt::Time, Some(SECOND));
+    let before = "pid 1  1 block live at 1.000 s, 8 B · make -j 4 all";
+    assert_eq!(headings(&live, 100)[0], before);
     let at =
         "pid 2  4 blocks live at 1.000 s, 307 B; 3 of them its parent's, 300 B · make -j 4 all";
     assert_eq!(headings(&live, 100)[1], at);
