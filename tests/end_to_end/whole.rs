@@ -1,12 +1,13 @@
 //! What is in a trace, whether it is whole, and what can be saved of one that is not.
 
-use heapwire_tests::build::Sample;
+use heapwire_tests::build::{Sample, heapwire};
 use heapwire_tests::run::{Run, command, json, list, number, on, prose, record};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{Record, Writer};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const MAGIC: &[u8] = b"\x89HWT\r\n\xFF\x1A";
 
@@ -76,11 +77,8 @@ fn a_whole_trace_is_whole() {
     assert_eq!(fs::read(out).unwrap(), made(1), "nothing was to repair");
 }
 
-#[test]
-fn each_kind_of_damage_is_named_with_its_place_and_repaired() {
-    let scratch = Scratch::new("damaged");
-    let whole = made(1);
-    let at = frames(&whole);
+/// A kind of damage, a trace that has it, and where.
+fn damaged(whole: &[u8], at: &[usize]) -> [(&'static str, Vec<u8>, usize); 6] {
     let changed = |from: &[u8], place: usize, by: u8| {
         let mut bytes = from.to_vec();
         bytes[place] ^= by;
@@ -91,19 +89,27 @@ fn each_kind_of_damage_is_named_with_its_place_and_repaired() {
         .iter()
         .flat_map(|byte| [b'\r', *byte].into_iter().skip(usize::from(*byte != b'\n')))
         .collect();
-    let cases: [(&str, Vec<u8>, usize); 6] = [
-        ("wrong-sums", changed(&whole, at[2] + 90, 1), at[2]),
-        ("damaged-frames", changed(&whole, at[2] + 20, 1), at[2]),
+    let cut = whole[..at[4] + 90].to_vec();
+    [
+        ("wrong-sums", changed(whole, at[2] + 90, 1), at[2]),
+        ("damaged-frames", changed(whole, at[2] + 20, 1), at[2]),
         (
             "impossible-records",
             changed(&bare, at[2] + 80, 0x40),
             at[2],
         ),
-        ("damaged-frames", whole[..at[4] + 90].to_vec(), at[4]),
-        ("ends-inside-frame", whole[..at[4] + 90].to_vec(), at[4]),
+        ("damaged-frames", cut.clone(), at[4]),
+        ("ends-inside-frame", cut, at[4]),
         ("translated", translated, 0),
-    ];
-    for (kind, bytes, place) in cases {
+    ]
+}
+
+#[test]
+fn each_kind_of_damage_is_named_with_its_place_and_repaired() {
+    let scratch = Scratch::new("damaged");
+    let whole = made(1);
+    let at = frames(&whole);
+    for (kind, bytes, place) in damaged(&whole, &at) {
         let path = scratch.write("t.hwt", bytes);
         let (status, found) = verified(&path);
         assert_eq!((status, &found["state"]), (1, &"damaged".into()), "{kind}");
@@ -258,6 +264,13 @@ fn repair_overwrites_traces_only() {
     );
     assert!(exported.status == 3 && exported.stderr.contains("is the input itself"));
     assert!(refused(&path, &path).contains("is the input itself"));
+    for verb in [vec!["repair"], vec!["export", "--to", "mtrace"]] {
+        let line = "file=$1; shift; exec \"$0\" \"$@\" -o \"$file\" - < \"$file\"";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).arg(heapwire()).arg(&path);
+        let run = Run::of(shell.args(verb));
+        assert!(run.stderr.contains("is the input itself"), "{run:?}");
+    }
     assert_eq!(fs::read(&path).unwrap(), made(1));
     let out = scratch.join("out.hwt");
     refused(&notes, &out);

@@ -113,6 +113,10 @@ fn take_away(place: &Path) {
 /// Refuses to write where `input` lies.
 pub(super) fn refuse_input(input: &Path, place: &Path) -> Result<(), Stopped> {
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let input = match input.as_os_str() == "-" {
+        true => Path::new("/dev/stdin"),
+        false => input,
+    };
     match (identity(input), identity(place)) {
         (Ok(one), Ok(other)) if one == other => Err(Stopped::Other(anyhow!(
             "{} is the input itself, which stays as it is: name another file",

@@ -6,14 +6,16 @@ use heapwire::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
 /// What takes less than this is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// Time between two looks at how far it is.
 const TICK: Duration = Duration::from_millis(100);
+/// A terminal that takes nothing for so long gets the result without the line being taken away.
+const STUCK: Duration = Duration::from_secs(2);
 
 const KNOWN: &str =
     "{wide_bar} {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
@@ -25,7 +27,8 @@ pub(crate) struct Waiting(Mutex<Option<Shown>>);
 struct Shown {
     /// Dropped to say that the result is there.
     stop: Sender<()>,
-    thread: JoinHandle<()>,
+    /// Closed when the line is gone.
+    gone: Receiver<()>,
 }
 
 impl Waiting {
@@ -33,13 +36,18 @@ impl Waiting {
     pub(crate) fn begin() -> Self {
         let shown = io::stderr().is_terminal().then(|| {
             let (stop, stopped) = mpsc::channel::<()>();
+            let (going, gone) = mpsc::channel::<()>();
             let signals = Held::watched();
-            let thread = thread::spawn(move || {
+            thread::spawn(move || {
+                let _going = going;
+                // Rate and time count from here on.
+                let bar = bar(ProgressDrawTarget::hidden());
                 if stopped.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
                 signals.hold();
-                let bar = bar(ProgressDrawTarget::stderr());
+                show(&bar, heapwire::progress());
+                bar.set_draw_target(ProgressDrawTarget::stderr());
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout)
                     && !signals.came()
                 {
@@ -48,7 +56,7 @@ impl Waiting {
                 bar.finish_and_clear();
                 signals.release();
             });
-            Shown { stop, thread }
+            Shown { stop, gone }
         });
         Self(Mutex::new(shown))
     }
@@ -56,9 +64,9 @@ impl Waiting {
     /// Takes the line away.
     pub(crate) fn end(&self) {
         let shown = self.0.lock().ok().and_then(|mut shown| shown.take());
-        if let Some(Shown { stop, thread }) = shown {
+        if let Some(Shown { stop, gone }) = shown {
             drop(stop);
-            let _ = thread.join(); // what it shows is no part of the result
+            let _ = gone.recv_timeout(STUCK); // what it shows is no part of the result
         }
     }
 
