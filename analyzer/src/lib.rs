@@ -178,8 +178,14 @@ pub fn live_blocks(
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
         let mut trace = Trace::open(&inputs)?;
-        let (images, sites) = replayed(&mut trace, true, &options)?;
-        Ok(findings::live(&trace, &images, &sites, selection, &options))
+        let (mut images, sites) = replayed(&mut trace, true, &options)?;
+        Ok(findings::live(
+            &trace,
+            &mut images,
+            &sites,
+            selection,
+            &options,
+        ))
     };
     with_threads(options.threads, work)
 }

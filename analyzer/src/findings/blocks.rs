@@ -11,31 +11,38 @@ use crate::sites::SiteTable;
 use crate::trace::Trace;
 use crate::{Options, Selection, Until};
 
-/// Lists the live blocks of `images`, which must have kept them.
+/// Blocks after which the memory of those that are shown is given back.
+const GIVEN_BACK: usize = 1 << 16;
+
+/// Lists the live blocks of `images`, which must have kept them, and loses them.
 pub(crate) fn live(
     trace: &Trace,
-    images: &Images,
+    images: &mut Images,
     sites: &SiteTable,
     selection: &Selection,
     options: &Options,
 ) -> LiveBlocks {
+    let kept = images.take_blocks(&options.pids);
+    let images = &*images;
     let asked = images.shown(&options.pids);
-    let blocks = asked.iter().flat_map(|image| &image.outcome.blocks);
+    let blocks = kept.iter().flatten();
     let named = blocks.map(|live| live.block.handed_out.site).collect();
     let names = Names::of(&named, sites, &options.symbols);
-    let processes = asked.iter().map(|image| {
+    let processes = asked.iter().zip(kept).map(|(image, kept)| {
         let clock = Clock::of(image, images);
         let ended = selection.of_running && has_ended(image, clock, options);
-        let blocks = image.outcome.blocks.iter().filter(|_| !ended);
-        let blocks = blocks.map(|live| shown(live, clock, &names));
         let end = end(image, clock, options);
+        let show = |live: &LiveBlock| {
+            let block = shown(live, clock, &names);
+            (!ended && selection.takes(&block, end)).then_some(block)
+        };
         ProcessBlocks {
             pid: image.pid,
             command: image.command(),
             exe: images.exe(image),
             is_replaced: End::of(image) == End::Exec,
             ended,
-            blocks: blocks.filter(|block| selection.takes(block, end)).collect(),
+            blocks: in_place_of(kept, show),
         }
     });
     let processes: Vec<ProcessBlocks> = processes.collect();
@@ -59,6 +66,22 @@ pub(crate) fn live(
         processes,
         warnings,
     }
+}
+
+/// What `show` makes of blocks, one by one: of many there is not the room for both.
+fn in_place_of(
+    mut blocks: Vec<LiveBlock>,
+    show: impl Fn(&LiveBlock) -> Option<Block>,
+) -> Vec<Block> {
+    let mut shown = Vec::new();
+    blocks.reverse();
+    while let Some(live) = blocks.pop() {
+        shown.extend(show(&live));
+        if blocks.len().is_multiple_of(GIVEN_BACK) {
+            blocks.shrink_to_fit();
+        }
+    }
+    shown
 }
 
 /// The last moment that was looked at.

@@ -10,11 +10,12 @@ pub(crate) use plan::{begin_clock, pids};
 
 use crate::declare::{Began, ProcessDeclaration};
 use crate::log::Session;
-use crate::replay::{Chart, Outcome};
+use crate::replay::{Chart, LiveBlock, Outcome};
 use crate::sites::SiteTable;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
 pub(crate) use sessions::Log;
+use std::mem;
 
 /// One process image and what its replay came to.
 pub(crate) struct Image {
@@ -55,6 +56,11 @@ impl Image {
     pub(crate) fn command(&self) -> Option<Vec<String>> {
         let arguments = &self.declaration.as_ref()?.arguments;
         (!arguments.is_empty()).then(|| arguments.clone())
+    }
+
+    /// Whether it is of a process that is asked for; without pids all are.
+    fn is_one_of(&self, pids: &[u64]) -> bool {
+        pids.is_empty() || self.pid.is_some_and(|pid| pids.contains(&pid))
     }
 }
 
@@ -155,10 +161,16 @@ impl Images {
 
     /// Those that are asked for; all where no pid is.
     pub(crate) fn shown(&self, pids: &[u64]) -> Vec<&Image> {
-        let is_asked = |pid| pids.contains(&pid);
         let images = self.images.iter();
-        images
-            .filter(|image| pids.is_empty() || image.pid.is_some_and(is_asked))
+        images.filter(|image| image.is_one_of(pids)).collect()
+    }
+
+    /// The blocks that each of these kept.
+    pub(crate) fn take_blocks(&mut self, pids: &[u64]) -> Vec<Vec<LiveBlock>> {
+        let images = self.images.iter_mut();
+        let asked = images.filter(|image| image.is_one_of(pids));
+        asked
+            .map(|image| mem::take(&mut image.outcome.blocks))
             .collect()
     }
 

@@ -26,8 +26,8 @@ fn listed(selection: &Selection, until: Option<Until>) -> Vec<(String, u64)> {
         until,
         ..Options::default()
     };
-    let (images, sites) = replayed(&mut trace, true, &options).unwrap();
-    let live: LiveBlocks = findings::live(&trace, &images, &sites, selection, &options);
+    let (mut images, sites) = replayed(&mut trace, true, &options).unwrap();
+    let live: LiveBlocks = findings::live(&trace, &mut images, &sites, selection, &options);
     assert!(live.warnings.iter().all(|warning| warning.kind != "cut"));
     let of_process = live.processes[0].blocks.iter();
     of_process

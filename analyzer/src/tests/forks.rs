@@ -75,8 +75,8 @@ fn live_at(inputs: Vec<Vec<u8>>, until: Until) -> Vec<Vec<(String, u64, bool)>> 
         until: Some(until),
         ..Options::default()
     };
-    let (images, sites) = replayed(&mut trace, true, &options).unwrap();
-    let live = findings::live(&trace, &images, &sites, &Selection::default(), &options);
+    let (mut images, sites) = replayed(&mut trace, true, &options).unwrap();
+    let live = findings::live(&trace, &mut images, &sites, &Selection::default(), &options);
     let blocks = |process: &ProcessBlocks| {
         let blocks = process.blocks.iter();
         let blocks = blocks.map(|it| (it.address.to_string(), it.size, it.inherited));

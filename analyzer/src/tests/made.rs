@@ -276,10 +276,10 @@ pub(crate) fn report(inputs: impl IntoIterator<Item = Vec<u8>>) -> Report {
 pub(crate) fn live_blocks(inputs: impl IntoIterator<Item = Vec<u8>>) -> LiveBlocks {
     let mut trace = Trace::of_bytes(inputs).unwrap();
     let mut sites = SiteTable::default();
-    let images = Images::of(&mut trace, true, &Stops::default(), &mut sites).unwrap();
+    let mut images = Images::of(&mut trace, true, &Stops::default(), &mut sites).unwrap();
     findings::live(
         &trace,
-        &images,
+        &mut images,
         &sites,
         &Selection::default(),
         &Options::default(),
