@@ -73,10 +73,15 @@ fn what_is_cut_or_damaged_is_read_up_to_there() {
     let mut wrong_sum = gzip(LOG);
     let last = wrong_sum.len() - 5;
     wrong_sum[last] ^= 1;
+    let mut unended = zstd(LOG); // its only block is not the last
+    unended[6] &= !1;
+    let wrong_block = [&unended, &b"\xFF\xFF\xFF"[..]].concat();
     for bytes in [
         gzip(LOG)[..100].to_vec(),
         wrong_sum,
         [zstd(LOG), b"nonsense".to_vec()].concat(),
+        unended,
+        wrong_block,
     ] {
         let report = report(&scratch.write("packed", bytes));
         assert_eq!(report["trace"]["complete"], false);

@@ -3,7 +3,7 @@
 //! Where the packed bytes are damaged or cut short, what could be unpacked up to there counts.
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder, StreamingDecoder};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -60,6 +60,7 @@ pub(super) fn unpack(from: Bytes, head: &[u8], broken: Arc<OnceLock<Broken>>) ->
         Box::new(Zstd {
             rest: Some(BufReader::new(from)),
             frame: None,
+            broken: None,
         })
     };
     Box::new(Bounded {
@@ -116,17 +117,40 @@ impl Read for Bounded {
 
 type Frame = StreamingDecoder<BufReader<Counting>, FrameDecoder>;
 
-/// The frames of a zstd file, one after the other: one of both is there.
+/// The frames of a zstd file, one after the other: one of all is there.
 struct Zstd {
     rest: Option<BufReader<Counting>>,
     frame: Option<Box<Frame>>,
+    /// A frame that cannot be unpacked further.
+    broken: Option<Box<FrameDecoder>>,
+}
+
+/// A last block of a zstd frame, in which nothing is, and a sum of the frame that nobody asks for.
+const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
+
+/// What is unpacked of a frame that cannot be unpacked further. The decoder keeps back what later blocks may refer to, until it is told
+/// that the frame ends.
+fn ended(frame: Frame) -> io::Result<FrameDecoder> {
+    let mut decoder = frame.into_frame_decoder();
+    let ended = decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
+    ended.map_err(io::Error::other)?;
+    Ok(decoder)
 }
 
 impl Read for Zstd {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
+            if let Some(broken) = &mut self.broken {
+                return match broken.read(to)? {
+                    0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                    length => Ok(length),
+                };
+            }
             if let Some(mut frame) = self.frame.take() {
-                let length = frame.read(to)?;
+                let Ok(length) = frame.read(to) else {
+                    self.broken = Some(Box::new(ended(*frame)?));
+                    continue;
+                };
                 if length > 0 {
                     self.frame = Some(frame);
                     return Ok(length);
