@@ -45,11 +45,7 @@ pub(crate) fn of(
         } else {
             Vec::new()
         },
-        lifetimes_unknown: if has_time {
-            outcome.lifetimes_unknown
-        } else {
-            0
-        },
+        lifetimes_unknown: outcome.lifetimes_unknown * u64::from(has_time),
         lifetimes_records: classes(&outcome.lifetimes_in_records),
         threads: if has_time {
             threads(outcome)

@@ -1,6 +1,6 @@
 //! How a process used its heap in all: by size, lifetime, thread and module, and what was refused or grew.
 
-use super::{SiteSums, Stack};
+use super::{SiteSums, Stack, is_zero};
 use serde::Serialize;
 
 /// Sums over all blocks of a process, released or not.
@@ -11,7 +11,7 @@ pub struct Usage {
     /// Released blocks by the nanoseconds that they were live; empty where there is no time.
     pub lifetimes_ns: Vec<Class>,
     /// Released blocks that are in no class of these, since one of their calls came somewhere in a pause.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub lifetimes_unknown: u64,
     /// Released blocks by the records from the one that handed them out to that of the release.
     pub lifetimes_records: Vec<Class>,
@@ -26,11 +26,6 @@ pub struct Usage {
     /// Every site, where all are asked for; in order of address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<SiteUsage>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_none(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Blocks with values from one power of two up to the next; from 0 up to 1.
