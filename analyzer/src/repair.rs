@@ -210,15 +210,19 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Takes note of the records of a source, and of those that a header accounts for.
-    fn reaches(&mut self, header: &Header, source: &Source) {
+    /// How far the numbers of a header's stream go, with those that it accounts for.
+    fn reach(&mut self, header: &Header) -> &mut Reach {
         let reach = self.streams.entry(header.stream).or_default();
-        let records = if source.is_kept() {
-            source.highest.saturating_add(1)
-        } else {
-            0
-        };
-        reach.known = reach.known.max(header.settled).max(records);
+        reach.known = reach.known.max(header.settled);
+        reach
+    }
+
+    /// Takes note of the records of a source.
+    fn reaches(&mut self, header: &Header, source: &Source) {
+        let reach = self.reach(header);
+        if source.is_kept() {
+            reach.known = reach.known.max(source.highest.saturating_add(1));
+        }
     }
 
     /// Frames left out of which nobody can tell how many records were in them: others come before whatever else is known.
@@ -253,12 +257,12 @@ impl Writer<'_> {
         }
         let mut known = Stream::new(header.stream);
         known.note_torn(header);
-        let reach = self.streams.entry(header.stream).or_default();
-        reach.known = reach.known.max(header.settled);
-        if holds_records(header) && header.kind != FrameKind::LANES {
+        let reach = self.reach(header);
+        if header.kind == FrameKind::LANES {
+            self.lanes += 1;
+        } else if holds_records(header) {
             reach.left_out = reach.left_out.max(header.first);
         }
-        self.lanes += u64::from(header.kind == FrameKind::LANES);
         let header = Header {
             first: known.first.unwrap_or(0),
             settled: known.taken,
