@@ -204,7 +204,11 @@ impl Writer<'_> {
                 self.lanes(judged.header, lanes, *table)?;
             }
             // The image never used them.
-            (Content::Lanes(_, None, false), _) => {}
+            (Content::Lanes(_, None, false), _) => {
+                let header = &judged.header;
+                let unused = Header::new(FrameKind::RECORDS, header.stream, header.frame);
+                self.frame(unused, &[])?;
+            }
             _ => self.leave_out(&judged.header)?,
         }
         Ok(())

@@ -243,6 +243,35 @@ fn what_lanes_hold_is_saved_as_well() {
     }
 }
 
+/// The frames of `bytes`.
+fn split(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut ends = frames(bytes);
+    ends.push(bytes.len());
+    ends.windows(2).map(|at| &bytes[at[0]..at[1]]).collect()
+}
+
+#[test]
+fn what_a_killed_program_recorded_last_is_not_there_without_all_of_its_frames() {
+    let scratch = Scratch::new("killed");
+    let sample = Sample::build("c/killed.c", &scratch);
+    let trace = record(&sample.program, &sample.arguments, &scratch).trace;
+    let bytes = fs::read(trace).unwrap();
+    let found = |name: &str, frames: &[&[u8]]| {
+        let (status, found) = verified(&scratch.write(name, frames.concat()));
+        assert!(kinds(&found["damage"]).is_empty(), "{found:#}");
+        let mut kinds = kinds(&found["missing"]);
+        kinds.retain(|kind| *kind != "lost-on-the-way");
+        (status, kinds.concat())
+    };
+    let all = split(&bytes);
+    assert_eq!(found("all.hwt", &all), (0, String::new()));
+    assert_eq!(all[0][12], 3, "lanes");
+    let unsure = (4, "last-records".to_owned());
+    assert_eq!(found("headless.hwt", &all[1..]), unsure);
+    let holed = [&all[..2], &all[3..]].concat();
+    assert_eq!(found("holed.hwt", &holed), unsure);
+}
+
 #[test]
 fn repair_overwrites_traces_only() {
     let scratch = Scratch::new("repair");

@@ -2,7 +2,7 @@
 
 use super::{program, traced};
 use heapwire_tests::build::{Sample, recorder};
-use heapwire_tests::run::{Run, list, number, report};
+use heapwire_tests::run::{Run, list, number, report, warned};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
@@ -76,6 +76,30 @@ fn pairs_are_left_out_and_the_sums_stay() {
     assert!(fewer_bytes < bytes, "{fewer_bytes} of {bytes} bytes");
     let records = |report: &Value| number(&report["trace"]["records"]);
     assert!(records(&less) * 10 < records(&whole));
+}
+
+#[test]
+fn what_was_left_out_of_a_lost_frame_is_not_lost() {
+    let scratch = Scratch::new("cull");
+    let pairs = program(&scratch, "pairs");
+    let (whole, _) = run(&scratch, &pairs, "1", 5);
+    let path = scratch.join("1.hwt");
+    let bytes = fs::read(&path).unwrap();
+    let magic = b"\x89HWT\r\n\xFF\x1A";
+    let windows = bytes.windows(magic.len()).enumerate();
+    let mut places = windows.filter(|(_, it)| it == magic).map(|(at, _)| at);
+    let lost = places.nth(10).unwrap()..places.next().unwrap();
+    fs::write(&path, [&bytes[..lost.start], &bytes[lost.end..]].concat()).unwrap();
+    let less = report(&path);
+    let records = |report: &Value| number(&report["trace"]["records"]);
+    assert_eq!(
+        records(&whole),
+        records(&less) + number(&less["trace"]["lost_records"])
+    );
+    let pairs_of = |report: &Value| 2 * culled(report) + warned(report, "culled-unseen");
+    // One of each pair's two numbers in the frame stands for all of them.
+    assert_eq!(pairs_of(&whole), pairs_of(&less) + 1);
+    assert!(warned(&less, "culled-unseen") > 1);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::path::Path;
 /// Events of a log that are read at once.
 const LOG_BATCH: usize = 1 << 14;
 /// Kinds of warning about what the trace itself says that it does not have.
-const MISSING: [&str; 12] = [
+const MISSING: [&str; 13] = [
     "lost-records",
     "lost-on-the-way",
     "missing-frames",
@@ -25,6 +25,7 @@ const MISSING: [&str; 12] = [
     "start-missing",
     "started-late",
     "cut",
+    "last-records",
     "end-unknown",
     "unknown-ops",
     "unknown-frames",

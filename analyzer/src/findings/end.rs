@@ -34,6 +34,15 @@ impl End {
         }
     }
 
+    /// Whether what it recorded last may be missing, which no higher number tells of: who waited for it alone says that it ended, and
+    /// lanes that had the last records are not there.
+    pub(crate) fn may_lack_last(image: &Image) -> bool {
+        let ending = image.outcome.ending;
+        let has_last = ending.end.is_some() || ending.is_exec || ending.fault.is_some();
+        let has_all_lanes = image.has_lanes && !image.lacks_frames;
+        image.wait_status.is_some() && !has_last && !has_all_lanes && !image.is_stopped
+    }
+
     /// The exit status of an image, where it is known.
     pub(crate) fn status(image: &Image) -> Option<u64> {
         let told = image.outcome.ending.end.flatten();

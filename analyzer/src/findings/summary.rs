@@ -75,7 +75,8 @@ pub(crate) fn is_lower_bound(trace: &Trace, images: &[Image]) -> bool {
 
 /// Whether its end is missing, unless nobody asked for that.
 fn is_cut(image: &Image) -> bool {
-    !image.is_stopped && matches!(End::of(image), End::Cut | End::Unknown)
+    let lacks_end = matches!(End::of(image), End::Cut | End::Unknown);
+    !image.is_stopped && (lacks_end || End::may_lack_last(image))
 }
 
 /// The sum of counts that a hostile trace can make any size.

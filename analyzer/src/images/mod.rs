@@ -36,6 +36,8 @@ pub(crate) struct Image {
     pub(crate) lacks_parent: bool,
     /// Its lanes are in the trace: whatever it recorded is there when it ends.
     pub(crate) has_lanes: bool,
+    /// Frames of it are missing.
+    pub(crate) lacks_frames: bool,
     pub(crate) start: Start,
     /// No record of it can have a lower number than those that are known to be missing.
     pub(crate) knows_first: bool,

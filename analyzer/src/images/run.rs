@@ -211,12 +211,17 @@ impl Run<'_> {
         let first = order.lowest();
         let (differing_copies, late_copies) = (order.copies.differing, order.late_copies);
         let late = order.late;
-        let taken = if running.is_stopped { 0 } else { claimed.taken };
-        let outcome = running.replay.finish(taken, self.want_blocks, self.sites);
+        let (taken, culled) = match running.is_stopped {
+            true => (0, 0),
+            false => (claimed.taken, claimed.culled),
+        };
+        let replay = running.replay;
+        let outcome = replay.finish(taken, culled, self.want_blocks, self.sites);
         self.images[stream] = Some(Image {
             tag: claimed.tag,
             pid: pid(claimed, declaration.as_ref()),
             has_lanes: claimed.lanes_pid.is_some(),
+            lacks_frames: claimed.lacks_frames(),
             lacks_parent: declaration
                 .as_ref()
                 .is_some_and(|it| it.began == Began::Fork)

@@ -94,7 +94,7 @@ fn replay_session(
     run(&mut replay, reader, end, sites);
     let session = reader.session;
     let taken = last.map_or(session.taken, |_| 0);
-    let mut outcome = replay.finish(taken, want_blocks, sites);
+    let mut outcome = replay.finish(taken, 0, want_blocks, sites);
     if session.is_mixed {
         for fault in &mut outcome.faults {
             fault.is_whole = false;
@@ -110,6 +110,7 @@ fn replay_session(
         is_stopped: last.is_some(),
         pauses: Pauses::default(),
         has_lanes: false,
+        lacks_frames: false,
         lacks_parent: false,
         start: start(&session),
         knows_first: true,

@@ -46,7 +46,7 @@ impl Events {
             // Calls between the two made no records.
             Op::PAUSE | Op::RESUME => self.numbers.doubt(event.number),
             Op::CULLED => {
-                self.numbers.cull(event.number, record.base);
+                self.numbers.cull(event.number, record.base, record.ptr);
                 self.has_culled = true;
                 let counts = &mut self.counts;
                 counts.culled = counts.culled.saturating_add(record.ptr);

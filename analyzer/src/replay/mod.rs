@@ -57,6 +57,8 @@ pub(crate) struct Counts {
     pub(crate) earlier_releases: u64,
     /// Pairs of allocation and release that the recorder left out on purpose.
     pub(crate) culled: u64,
+    /// Records of such pairs in frames that are lost.
+    pub(crate) culled_unseen: u64,
     /// Most bytes that were live among those of one frame.
     pub(crate) culled_peak: u64,
     /// Blocks of the parent that are not released yet.

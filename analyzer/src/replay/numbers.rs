@@ -11,6 +11,8 @@ pub(crate) struct Numbers {
     pub(crate) doubted_to: Option<u64>,
     /// Numbers below this one that no record carries were left out on purpose.
     culled_to: u64,
+    /// Records that were left out so, of those that are known where they were.
+    culled: u64,
 }
 
 impl Numbers {
@@ -21,6 +23,7 @@ impl Numbers {
             missing: 0,
             doubted_to: None,
             culled_to: 0,
+            culled: 0,
         }
     }
 
@@ -31,6 +34,7 @@ impl Numbers {
             missing: 0,
             doubted_to: parent.doubted_to,
             culled_to: 0,
+            culled: 0,
         }
     }
 
@@ -61,9 +65,20 @@ impl Numbers {
         }
     }
 
-    /// Takes note that of the numbers from `number` on, `reach` of them, those that no record carries were left out on purpose.
-    pub(crate) fn cull(&mut self, number: u64, reach: u64) {
+    /// Takes note that of the numbers from `number` on, `reach` of them, those that no record carries were left out on purpose, with
+    /// `pairs` of which this record has one number.
+    pub(crate) fn cull(&mut self, number: u64, reach: u64, pairs: u64) {
         self.culled_to = self.culled_to.max(number.saturating_add(reach));
+        let records = pairs.saturating_mul(2).saturating_sub(1);
+        self.culled = self.culled.saturating_add(records);
+    }
+
+    /// Takes note that `culled` records in all were left out on purpose. Gives how many of them nothing else told of: their numbers are
+    /// not missing.
+    pub(crate) fn note_culled(&mut self, culled: u64) -> u64 {
+        let unseen = culled.saturating_sub(self.culled).min(self.missing);
+        self.missing -= unseen;
+        unseen
     }
 
     fn skip_to(&mut self, number: u64) {
@@ -108,7 +123,7 @@ mod tests {
     fn what_was_left_out_on_purpose_is_not_missing() {
         let mut numbers = Numbers::from(Some(1));
         numbers.note(1);
-        numbers.cull(1, 10);
+        numbers.cull(1, 10, 4);
         numbers.note(6);
         numbers.note_taken(11);
         assert_eq!((numbers.missing, numbers.doubted_to), (0, None));
@@ -120,9 +135,20 @@ mod tests {
     fn a_gap_that_goes_on_behind_what_was_left_out_is_one() {
         let mut numbers = Numbers::from(Some(1));
         numbers.note(1);
-        numbers.cull(1, 10);
+        numbers.cull(1, 10, 4);
         numbers.note(15);
         assert_eq!((numbers.missing, numbers.doubted_to), (4, Some(15)));
+    }
+
+    #[test]
+    fn what_was_left_out_of_frames_that_are_lost_is_not_missing() {
+        let mut numbers = Numbers::from(Some(1));
+        numbers.note(1);
+        numbers.cull(1, 10, 4);
+        numbers.note(31);
+        assert_eq!((numbers.missing, numbers.note_culled(19)), (20, 12));
+        assert_eq!((numbers.missing, numbers.doubted_to), (8, Some(31)));
+        assert_eq!(numbers.note_culled(70), 8);
     }
 
     #[test]

@@ -98,16 +98,19 @@ pub(crate) struct Outcome {
 }
 
 impl Replay {
-    /// Ends the replay. Numbers below `taken` were all taken; `want_blocks` keeps the single live blocks.
+    /// Ends the replay. Numbers below `taken` were all taken, and `culled` records left out on purpose; `want_blocks` keeps the single
+    /// live blocks.
     pub(crate) fn finish(
         mut self,
         taken: u64,
+        culled: u32,
         want_blocks: bool,
         sites: &mut SiteTable,
     ) -> Outcome {
         let events = &mut self.events;
         events.end_declaring(sites);
         events.numbers.note_taken(taken);
+        events.counts.culled_unseen = events.numbers.note_culled(culled.into());
         // Asked before reallocs in flight are undone: their addresses may rightly be another's by now.
         let is_bypassed =
             self.inherits_bypass || self.ledger.unseen_releases > self.ledger.late_releases;

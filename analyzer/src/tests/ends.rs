@@ -1,6 +1,7 @@
 //! How process images begin and end.
 
 use super::made::{FRAME, Made, MadeFrame, record, report, warned};
+use crate::report::Report;
 
 fn made() -> Made {
     let mut made = Made::new(0xA0);
@@ -33,8 +34,21 @@ fn an_observer_tells_the_signal() {
     let report = report([[made().bytes(), observed(pid, 9)].concat()]);
     let process = &report.processes[0];
     assert_eq!((process.end, process.signal), ("signal", Some(9)));
-    assert!(report.trace.complete);
     assert_eq!(warned(&report, "cut"), 0);
+}
+
+#[test]
+fn what_only_an_observer_tells_the_end_of_may_lack_its_last_records() {
+    let killed = report([[made().bytes(), observed(4000 + 0xA0, 9)].concat()]);
+    let is_unsure = |report: &Report| {
+        assert_eq!(report.trace.complete, !report.trace.lost_is_lower_bound);
+        (report.trace.complete, warned(report, "last-records"))
+    };
+    assert_eq!(is_unsure(&killed), (false, 1));
+    let mut told = made();
+    told.push(0xF5, 0, [0, 9, 0, 0]); // a fault
+    let told = report([[told.bytes(), observed(4000 + 0xA0, 9)].concat()]);
+    assert_eq!(is_unsure(&told), (true, 0));
 }
 
 #[test]

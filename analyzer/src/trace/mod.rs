@@ -410,6 +410,9 @@ impl Trace {
                 }
             }
         }
+        if let Some(stream) = self.places.get(&header.stream) {
+            self.streams[*stream].note_frame(&header);
+        }
     }
 
     fn add_source(&mut self, stream: usize, source: Source, sources: &mut Vec<(usize, Source)>) {

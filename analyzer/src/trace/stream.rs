@@ -21,6 +21,12 @@ pub(crate) struct Stream {
     pub(super) first_frame: Option<(usize, u64)>,
     /// Pid in the table of its lanes.
     pub(crate) lanes_pid: Option<u32>,
+    /// Records that the recorder left out on purpose.
+    pub(crate) culled: u32,
+    /// Its frames that are there, copies among them, and whether the first is.
+    frames: u64,
+    highest_frame: u32,
+    has_first_frame: bool,
 }
 
 impl Stream {
@@ -34,13 +40,30 @@ impl Stream {
             first: None,
             first_frame: None,
             lanes_pid: None,
+            culled: 0,
+            frames: 0,
+            highest_frame: 0,
+            has_first_frame: false,
         }
+    }
+
+    /// Takes note that a frame is there, whatever became of its records.
+    pub(super) fn note_frame(&mut self, header: &Header) {
+        self.frames += 1;
+        self.highest_frame = self.highest_frame.max(header.frame);
+        self.has_first_frame |= header.frame == 0;
+    }
+
+    /// Whether frames are missing, as their numbers tell.
+    pub(crate) fn lacks_frames(&self) -> bool {
+        !self.has_first_frame || self.frames <= self.highest_frame.into()
     }
 
     /// Takes over the counts of a frame's header.
     pub(crate) fn note(&mut self, header: &Header) {
         self.lost = self.lost.max(header.lost);
         self.void = self.void.max(header.void);
+        self.culled = self.culled.max(header.culled);
         self.taken = self.taken.max(header.settled);
         self.note_first(header);
     }

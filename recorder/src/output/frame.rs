@@ -77,13 +77,14 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
     let mut bench = packs.then(|| image.benches.take()).flatten();
     let first = first_number(lane, span);
     let payload = match &mut bench {
-        Some(bench) => Payload::packed(bench, first, lane, span, image, kind),
+        Some(bench) => Payload::packed(bench, first, lane, span, kind),
         None => Payload::plain(lane, span, kind),
     };
     let span = Span {
         count: payload.records,
         ..span
     };
+    let culled = payload.culled;
     let header = Header {
         first,
         ..header(image, lane, span, &payload, kind)
@@ -110,6 +111,7 @@ fn try_write_frame(image: &Image, lane: &Lane, span: Span, turn: &Turn<'_>) -> O
     };
     if is_written {
         image.repeats.note_written(total(&frame));
+        image.culled.fetch_add(culled, Relaxed); // a count, of what is not tried again
     }
     is_written.then_some(span)
 }
@@ -121,6 +123,8 @@ struct Payload {
     records: u32,
     pieces: [libc::iovec; 2],
     sum: Option<u32>,
+    /// Records that are left out on purpose.
+    culled: u32,
 }
 
 impl Payload {
@@ -131,18 +135,12 @@ impl Payload {
             records: span.count,
             pieces: pieces(lane.slots(), span),
             sum: CONFIG.get().sums(kind).then(|| sum(lane.slots(), span)),
+            culled: 0,
         }
     }
 
     /// Records packed, which lie in `bench`.
-    fn packed(
-        bench: &mut Taken<'_>,
-        first: u64,
-        lane: &Lane,
-        span: Span,
-        image: &Image,
-        kind: Kind,
-    ) -> Self {
+    fn packed(bench: &mut Taken<'_>, first: u64, lane: &Lane, span: Span, kind: Kind) -> Self {
         let config = CONFIG.get();
         let all = Span {
             count: span.count.min(RECORDS_THAT_FIT),
@@ -152,9 +150,6 @@ impl Payload {
             .culls
             .then(|| Culling::of(lane.slots(), all))
             .flatten();
-        if let Some(culling) = &culling {
-            image.culled.fetch_add(culling.records, Relaxed); // a count
-        }
         let span = if culling.is_some() { all } else { span };
         let (payload, records) = bench.pack(
             first,
@@ -168,6 +163,7 @@ impl Payload {
             records,
             pieces: [piece(payload), piece::<u8>(&[])],
             sum: config.sums(kind).then(|| Crc32::of(payload)),
+            culled: culling.map_or(0, |culling| culling.records),
         }
     }
 }
@@ -194,7 +190,7 @@ fn header(image: &Image, lane: &Lane, span: Span, payload: &Payload, kind: Kind)
         },
         lost: image.lost.load(Relaxed),
         void: image.void.load(Relaxed),
-        culled: image.culled.load(Relaxed),
+        culled: image.culled.load(Relaxed).wrapping_add(payload.culled),
         ..Header::new(
             payload.kind,
             image.tag.load(Relaxed),

@@ -43,7 +43,7 @@ pub(crate) fn of_part(
     let mut warnings = of(trace, images);
     if options.until.is_some() {
         // These were not looked at.
-        const OF_ENDS: [&str; 3] = ["cut", "image-missing", "child-missing"];
+        const OF_ENDS: [&str; 4] = ["cut", "last-records", "image-missing", "child-missing"];
         warnings.retain(|warning| !OF_ENDS.contains(&warning.kind));
     }
     of_times(images, selection, options.until, &mut warnings);
@@ -409,6 +409,16 @@ fn of_culled(images: &[Image], warnings: &mut Vec<Warning>) {
             count(above.unwrap_or(0), "byte"),
         ),
     );
+    let unseen = saturating_sum(images.iter().map(|it| it.outcome.counts.culled_unseen));
+    add(
+        warnings,
+        "culled-unseen",
+        unseen,
+        format!(
+            "{} left out as they came, as HEAPWIRE_CULL asks for, of frames that are missing: they are not in the sums.",
+            counted(unseen, "more record was", "more records were")
+        ),
+    );
 }
 
 fn of_ends(trace: &Trace, images: &[Image], warnings: &mut Vec<Warning>) {
@@ -421,6 +431,16 @@ fn of_ends(trace: &Trace, images: &[Image], warnings: &mut Vec<Warning>) {
             "No end of {} is in the trace: {}. Blocks are live when the trace ends, not leaked.",
             processes(&cut),
             why_cut(trace, &cut)
+        ),
+    );
+    let unsure: Vec<_> = images.iter().filter(|it| End::may_lack_last(it)).collect();
+    add(
+        warnings,
+        "last-records",
+        unsure.len() as u64,
+        format!(
+            "What {} recorded last may be missing: no record tells of the end, and not all that was in memory then is in the trace.",
+            processes(&unsure)
         ),
     );
 }
@@ -531,6 +551,11 @@ pub(crate) fn no_records(trace: &Trace, images: &[&Image]) -> Warning {
     } else if let Some(definers) = definers(&names) {
         format!(
             "No call was recorded of {}: the recorder was loaded, but no allocation passed through it, as {definers} malloc itself.",
+            processes(&names)
+        )
+    } else if names.iter().all(|it| End::of(it) == End::Cut) {
+        format!(
+            "No call of {} is in the trace, which has no end of it: it made none so far, or what it recorded was not written yet.",
             processes(&names)
         )
     } else {
