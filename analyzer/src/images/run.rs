@@ -4,7 +4,7 @@ use super::plan::{Head, Plan, observed, pid};
 use super::{Image, Images, Pauses, Start, Stop, Stops};
 use crate::declare::Began;
 use crate::event::Event;
-use crate::order::Order;
+use crate::order::{self, Order};
 use crate::replay::{Beginning, Chart, Replay};
 use crate::sites::SiteTable;
 use crate::time;
@@ -83,7 +83,8 @@ impl Run<'_> {
         let mut running = Running::new(supply);
         // Its declaration is among the first records, if it is there at all.
         let mut is_alone = true;
-        while is_alone && !running.order.is_due() && !running.is_declared() {
+        let patience = order::patience(self.trace);
+        while is_alone && !running.order.is_due(patience) && !running.is_declared() {
             is_alone = running.feed(self.trace)?;
         }
         if is_alone {

@@ -23,11 +23,14 @@ use std::ops::Range;
 /// Numbers that are put in order at once.
 pub(crate) const WINDOW: u64 = 1 << 14;
 
-/// A record is in the trace before one whose number is so much higher.
+/// A record is in the trace before one whose number is so much higher. Half as many more slots are held back at most.
 const PATIENCE: u64 = 1 << 19;
 
-/// Slots that are held back at most.
-const HELD: u64 = 3 << 18;
+/// After so many numbers an input that can be read again is, rather than held back.
+const PATIENCE_WITH_FILES: u64 = 1 << 18;
+
+/// The same where all copies are looked at, and what is held back can be read again.
+const HELD_OF_COPIES: u64 = 1 << 17;
 
 /// Sources that are waited with at most, where a number is missing. Their slots need not be in memory.
 const WAITING: usize = 1 << 17;
@@ -36,6 +39,14 @@ const WAITING: usize = 1 << 17;
 const SPARSE: u64 = 16;
 
 const NONE: u64 = u64::MAX;
+
+/// How far the numbers of a trace may go on before a window is due.
+pub(crate) fn patience(trace: &Trace) -> u64 {
+    match trace.can_be_read_again() {
+        true => PATIENCE_WITH_FILES,
+        false => PATIENCE,
+    }
+}
 
 /// Gives `each` the events of an indexed stream, one by one, until it fails.
 pub(crate) fn walk<E: From<TraceError>>(
@@ -194,7 +205,7 @@ impl Order {
                 self.wake(self.next, |it| trace.read_again(it))?;
                 return Ok(true);
             }
-            let is_due = self.is_due();
+            let is_due = self.is_due(patience(trace));
             if is_due || self.may_be_whole(trace.held_for_copies) {
                 let begin = self.begin().unwrap_or(0).max(self.expected());
                 self.wake(begin.saturating_add(WINDOW), |it| trace.read_again(it))?;
@@ -216,17 +227,18 @@ impl Order {
                 Supplied::Several => return Ok(false),
                 Supplied::End => self.end(),
             }
-            if self.highest < self.waits_to {
+            let holds_copies = trace.held_for_copies == u64::MAX && self.held >= HELD_OF_COPIES;
+            if holds_copies || self.highest < self.waits_to {
                 self.rest(|it| trace.can_read_again(it));
             }
         }
     }
 
     /// Whether it is time to give out a window.
-    pub(crate) fn is_due(&self) -> bool {
-        self.has_ended || self.has_late() || self.held >= HELD || {
+    pub(crate) fn is_due(&self, patience: u64) -> bool {
+        self.has_ended || self.has_late() || self.held >= patience + patience / 2 || {
             let begin = self.begin().unwrap_or(u64::MAX);
-            let due = begin.saturating_add(WINDOW + PATIENCE);
+            let due = begin.saturating_add(WINDOW + patience);
             due.max(self.waits_to) <= self.highest
         }
     }

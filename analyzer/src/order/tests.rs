@@ -1,6 +1,6 @@
 //! Random sources, in order a second time in the simplest way; and what waits for what.
 
-use super::{Event, Order, WINDOW};
+use super::{Event, Order, PATIENCE, WINDOW};
 use crate::tests::made::{ALLOCATED, Made, record};
 use crate::trace::Trace;
 use crate::trace::source::{Holder, Place, Source};
@@ -33,7 +33,7 @@ fn source(offset: u64, numbers: &[u64]) -> Source {
 
 fn events(order: &mut Order) -> Vec<Event> {
     let mut events = Vec::new();
-    while order.is_due() && order.window(u64::MAX, |event| events.push(event.event())) {}
+    while order.is_due(PATIENCE) && order.window(u64::MAX, |event| events.push(event.event())) {}
     events
 }
 
@@ -120,7 +120,7 @@ fn a_window_that_came_whole_need_not_wait() {
     assert!(!order.is_whole());
     let even: Vec<u64> = (2..3 * WINDOW).step_by(2).collect();
     order.feed(vec![source(2, &even)]);
-    assert!(order.is_whole() && !order.is_due());
+    assert!(order.is_whole() && !order.is_due(PATIENCE));
     let mut numbers = Vec::new();
     while order.may_be_whole(0) && order.is_whole() {
         assert!(order.window(u64::MAX, |event| numbers.push(event.number)));
@@ -166,7 +166,7 @@ fn a_window_waits_for_what_may_still_come() {
     let mut order = Order::default();
     let dense: Vec<u64> = (1..=3 * WINDOW).filter(|it| it % 2 == 0).collect();
     order.feed(vec![source(1, &dense)]);
-    assert!(!order.is_due());
+    assert!(!order.is_due(PATIENCE));
     let rest: Vec<u64> = (1..=3 * WINDOW).filter(|it| it % 2 == 1).collect();
     order.feed(vec![source(0, &rest)]);
     order.end();

@@ -161,7 +161,7 @@ fn a_trace_that_comes_twice_is_the_same_trace() {
 #[test]
 fn copies_are_compared_as_far_as_they_are_in_view() {
     // In a pipe, in a file, and nowhere.
-    for (records, differing) in [(6 * WINDOW, [1, 1]), (20 * WINDOW, [0, 1]), (FAR, [0, 0])] {
+    for (records, differing) in [(6 * WINDOW, [1, 1]), (15 * WINDOW, [0, 1]), (FAR, [0, 0])] {
         let mut made = Made::new(0xA0);
         busy(&mut made, records);
         made.end(0);
