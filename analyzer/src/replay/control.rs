@@ -120,4 +120,10 @@ impl Events {
             self.declared(&declaring, sites);
         }
     }
+
+    /// Takes note that all numbers below `taken` were taken, of which `culled` were left out on purpose.
+    pub(super) fn end_numbers(&mut self, taken: u64, culled: u32) {
+        self.numbers.note_taken(taken);
+        self.counts.culled_unseen = self.numbers.note_culled(culled.into());
+    }
 }

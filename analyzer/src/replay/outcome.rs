@@ -109,8 +109,7 @@ impl Replay {
     ) -> Outcome {
         let events = &mut self.events;
         events.end_declaring(sites);
-        events.numbers.note_taken(taken);
-        events.counts.culled_unseen = events.numbers.note_culled(culled.into());
+        events.end_numbers(taken, culled);
         // Asked before reallocs in flight are undone: their addresses may rightly be another's by now.
         let is_bypassed =
             self.inherits_bypass || self.ledger.unseen_releases > self.ledger.late_releases;
