@@ -130,7 +130,7 @@ fn a_stream_without_its_start_says_so() {
 
 /// What a capture shows that begins with a block of one site, then has declarations of its process and module with these keys more, then
 /// another block of that site.
-fn from_the_middle(process: &str, module: &str) -> crate::Report {
+fn from_the_middle(process: &str, module: &str) -> Report {
     let mut made = made();
     made.malloc(0x2000, 8, 0x20);
     let begin = made.records.len() - 1;
