@@ -9,9 +9,15 @@ use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Live bytes and blocks, bytes at the peak of each process, and calls, of a site.
-type Sums = [u64; 4];
-const NAMES: [&str; 4] = ["live_bytes", "live_blocks", "peak_bytes", "allocations"];
+/// Live bytes and blocks, bytes at the peak of each process, calls, and blocks that were temporary, of a site.
+type Sums = [u64; 5];
+const NAMES: [&str; 5] = [
+    "live_bytes",
+    "live_blocks",
+    "peak_bytes",
+    "allocations",
+    "temporary",
+];
 
 /// The sums of each site, over all processes.
 fn sums(streams: &[(String, Stream)]) -> BTreeMap<u64, Sums> {
@@ -26,6 +32,9 @@ fn sums(streams: &[(String, Stream)]) -> BTreeMap<u64, Sums> {
     }
     for live in at_peak.iter().flat_map(|it| it.own()) {
         sites.entry(live.pc).or_default()[2] += live.size;
+    }
+    for (site, count) in at_end.iter().flat_map(|it| &it.temporary) {
+        sites.entry(*site).or_default()[4] += count;
     }
     for call in streams.iter().flat_map(|(_, stream)| &stream.calls) {
         if ["allocated", "realloc-new"].contains(&call.op.as_str()) {
@@ -43,15 +52,30 @@ fn each_site_of_two_traces_is_counted_right() {
         made_of(&scratch, "new.hwt", 77),
     ];
     let counted = traces.each_ref().map(|trace| sums(&dumped(trace)));
-    let totals = traces.each_ref().map(|trace| {
-        let report = json(&Run::of(
+    let reports = traces.each_ref().map(|trace| {
+        json(&Run::of(
             command().args(["report", "--format", "json"]).arg(trace),
-        ));
-        number(&report["totals"]["allocations"])
+        ))
     });
+    let allocations = |side: usize| number(&reports[side]["totals"]["allocations"]);
+    let nanoseconds = |side: usize| number(&reports[side]["trace"]["duration_ns"]);
+    let (millions, seconds) = (
+        [0, 1].map(|side| (1_000_000, allocations(side))),
+        [0, 1].map(|side| (1_000_000_000, nanoseconds(side))),
+    );
     let sites: BTreeSet<u64> = counted.iter().flat_map(BTreeMap::keys).copied().collect();
     assert!(sites.len() > 8, "{sites:?}");
-    for per in [&[][..], &["--per", "allocations"]] {
+    assert!(
+        seconds[0] != seconds[1]
+            && sites
+                .iter()
+                .any(|site| counted[0].get(site).is_some_and(|it| it[4] > 0))
+    );
+    for (per, parts) in [
+        (&[][..], [(1, 1); 2]),
+        (&["--per", "allocations"], millions),
+        (&["--per", "seconds"], seconds),
+    ] {
         let mut command = command();
         command
             .args(["diff", "--format", "json"])
@@ -66,12 +90,10 @@ fn each_site_of_two_traces_is_counted_right() {
             let expected = [0, 1].map(|side| {
                 let mut sums = counted[side].get(site).copied().unwrap_or_default();
                 for (at, sum) in sums.iter_mut().enumerate() {
-                    let whole = totals[side];
-                    let is_scaled = !per.is_empty() && NAMES[at] != "peak_bytes";
-                    *sum = match is_scaled {
-                        true => (*sum * 1_000_000 + whole / 2) / whole,
-                        false => *sum,
-                    };
+                    let (unit, whole) = parts[side];
+                    if NAMES[at] != "peak_bytes" {
+                        *sum = (*sum * unit + whole / 2) / whole;
+                    }
                 }
                 sums
             });

@@ -62,6 +62,10 @@ pub(super) struct Counted {
     pub(super) peak: Option<u64>,
     /// After each call its time, and the own bytes and blocks that are live.
     pub(super) steps: Vec<(u64, u64, u64)>,
+    /// Number of the last block that each thread was handed.
+    last: BTreeMap<u64, u64>,
+    /// Blocks of each site that were released before their thread was handed another.
+    pub(super) temporary: BTreeMap<u64, u64>,
 }
 
 /// The streams of a trace by their tags, in order of appearance.
@@ -167,7 +171,7 @@ impl Counted {
             }
             "released" => {
                 self.add("releases", 1);
-                self.end(call.address);
+                self.release(call.address);
             }
             "realloc-old" => open.push(call.address),
             // The old block is live until the new one is there.
@@ -178,7 +182,7 @@ impl Counted {
             }
             "realloc-freed" => {
                 self.add("releases", 1);
-                self.end(open.pop().unwrap());
+                self.release(open.pop().unwrap());
             }
             "realloc-failed" => {
                 self.add("failed", 1);
@@ -190,6 +194,16 @@ impl Counted {
 
     fn add(&mut self, what: &'static str, count: u64) {
         *self.totals.entry(what).or_default() += count;
+    }
+
+    fn release(&mut self, address: u64) {
+        if let Some(live) = self.live.get(&address)
+            && self.last.get(&live.thread) == Some(&live.number)
+        {
+            *self.temporary.entry(live.pc).or_default() += 1;
+            self.add("temporary", 1);
+        }
+        self.end(address);
     }
 
     fn end(&mut self, address: u64) {
@@ -211,6 +225,7 @@ impl Counted {
             time: call.time,
             inherited: false,
         };
+        self.last.insert(call.thread, call.number);
         self.live.insert(call.address, live);
         self.own_bytes += call.size;
         self.add("allocated_bytes", call.size);
