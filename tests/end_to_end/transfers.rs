@@ -182,7 +182,24 @@ fn what_terminals_and_telnet_do_is_undone_or_refused() {
         b'\r' => b"\r\0".to_vec(),
         byte => vec![byte],
     });
-    for (about, bytes) in [("line feeds", grown), ("telnet", telnet)] {
+    let both: Vec<u8> = each(|byte| match byte {
+        0xFF => vec![0xFF, 0xFF],
+        b'\n' => b"\r\n".to_vec(),
+        byte => vec![byte],
+    });
+    // A daemon knows which carriage returns a terminal put before line feeds.
+    let daemon: Vec<u8> = each(|byte| match byte {
+        0xFF => vec![0xFF, 0xFF],
+        b'\n' => b"\r\n".to_vec(),
+        b'\r' => b"\r\0".to_vec(),
+        byte => vec![byte],
+    });
+    for (about, bytes) in [
+        ("line feeds", grown),
+        ("telnet", telnet),
+        ("line feeds and escapes", both),
+        ("a telnet daemon", daemon),
+    ] {
         let (report, verified) = told(&scratch, &bytes, about).unwrap();
         assert_eq!(report["processes"], expected["processes"], "{about}");
         assert_eq!(damage(&verified), ["translated"], "{about}");

@@ -66,6 +66,10 @@ pub enum Translation {
     TelnetEscapes,
     /// The same, and a zero byte was put after each carriage return.
     TelnetText,
+    /// Each line feed became carriage return and line feed, and then each byte 255 was doubled.
+    TerminalAndEscapes,
+    /// The same, and a zero byte was put after each carriage return that no line feed followed.
+    TerminalAndTelnet,
     /// The high bit of each byte was cleared.
     SevenBits,
 }
@@ -136,6 +140,9 @@ impl fmt::Display for Translation {
             }
             Self::TelnetEscapes | Self::TelnetText => {
                 "looks like telnet escapes were left in (byte 255 doubled)"
+            }
+            Self::TerminalAndEscapes | Self::TerminalAndTelnet => {
+                "looks like a terminal changed line ends (LF to CR LF), and telnet escapes were left in (byte 255 doubled)"
             }
             Self::SevenBits => "looks like the line carried only seven bits",
         })

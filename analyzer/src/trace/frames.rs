@@ -507,10 +507,18 @@ fn is_whole(bytes: &[u8], header: &Header) -> bool {
 
 /// What a transfer did to a trace whose magic is nowhere right.
 pub(crate) fn translation(bytes: &[u8]) -> Option<Translation> {
-    let marks: [(&[u8], Translation); 5] = [
+    let marks: [(&[u8], Translation); 7] = [
         (b"\x89HWT\r\r\n\xff\x1a", Translation::LineFeedsGrew),
         (b"\x89HWT\n\xff\x1a", Translation::LineFeedsShrank),
         (b"\x89HWT\r\0\n\xff\xff\x1a", Translation::TelnetText),
+        (
+            b"\x89HWT\r\r\n\xff\xff\x1a",
+            Translation::TerminalAndEscapes,
+        ),
+        (
+            b"\x89HWT\r\0\r\n\xff\xff\x1a",
+            Translation::TerminalAndTelnet,
+        ),
         (b"\xff\xff\x1a", Translation::TelnetEscapes),
         (b"\x09HWT\r\n\x7f\x1a", Translation::SevenBits),
     ];

@@ -28,6 +28,17 @@ fn pair(translation: Translation) -> Option<fn(u8, u8) -> Option<u8>> {
             (CR, 0) => Some(CR),
             _ => None,
         }),
+        Translation::TerminalAndEscapes => Some(|one, other| match (one, other) {
+            (255, 255) => Some(255),
+            (CR, LF) => Some(LF),
+            _ => None,
+        }),
+        Translation::TerminalAndTelnet => Some(|one, other| match (one, other) {
+            (255, 255) => Some(255),
+            (CR, LF) => Some(LF),
+            (CR, 0) => Some(CR),
+            _ => None,
+        }),
         Translation::LineFeedsShrank | Translation::SevenBits => None,
     }
 }
@@ -127,6 +138,16 @@ mod tests {
                 b"\xff\xff\r\0\xff",
             );
             check(Translation::TelnetText, b"\xff\xff\r\0\n\r", b"\xff\r\n\r");
+            check(
+                Translation::TerminalAndEscapes,
+                b"\r\r\n\xff\xff\r\0\r\n",
+                b"\r\n\xff\r\0\n",
+            );
+            check(
+                Translation::TerminalAndTelnet,
+                b"\r\0\r\n\xff\xff\r\0\0\r\n",
+                b"\r\n\xff\r\0\n",
+            );
             check(Translation::SevenBits, b"\r\n", b"\r\n");
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn record(
     ended.look_for_writers(&output);
     let text = match (&output, analyzed) {
         (Output::Elsewhere(place), _) => format!(
-            "heapwire: {} {}; what was recorded went to {}\n",
+            "heapwire: {} {}; its trace went to {}, as far as it could be written\n",
             heapwire::report::escape(&command[0].to_string_lossy()),
             ended.how(),
             heapwire::report::escape(&place.to_string_lossy())
