@@ -8,6 +8,7 @@ use heapwire_tests::run::{command, json, list, number};
 use heapwire_tests::scratch::Scratch;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Live bytes and blocks, bytes at the peak of each process, calls, and blocks that were temporary, of a site.
 type Sums = [u64; 5];
@@ -44,6 +45,39 @@ fn sums(streams: &[(String, Stream)]) -> BTreeMap<u64, Sums> {
     sites
 }
 
+/// A unit, and how much there is of what it is one of.
+type Scale = (u64, u64);
+
+/// For each way to scale a difference its options, and the scales of both traces.
+fn scales(traces: &[PathBuf; 2]) -> [(&'static [&'static str], [Scale; 2]); 3] {
+    let whole = |field: &str| {
+        traces.each_ref().map(|trace| {
+            let run = Run::of(command().args(["report", "--format", "json"]).arg(trace));
+            number(json(&run).pointer(field).unwrap())
+        })
+    };
+    let of = |unit: u64, whole: [u64; 2]| whole.map(|whole| (unit, whole));
+    let seconds = of(1_000_000_000, whole("/trace/duration_ns"));
+    assert_ne!(seconds[0], seconds[1]);
+    [
+        (&[], [(1, 1); 2]),
+        (
+            &["--per", "allocations"],
+            of(1_000_000, whole("/totals/allocations")),
+        ),
+        (&["--per", "seconds"], seconds),
+    ]
+}
+
+/// Sums for a part of the work. A peak does not grow with it.
+fn scaled(mut sums: Sums, (unit, whole): Scale) -> Sums {
+    let grows = |name: &str| name != "peak_bytes";
+    for (sum, _) in sums.iter_mut().zip(NAMES).filter(|(_, name)| grows(name)) {
+        *sum = (*sum * unit + whole / 2) / whole;
+    }
+    sums
+}
+
 #[test]
 fn each_site_of_two_traces_is_counted_right() {
     let scratch = Scratch::new("counted-diff");
@@ -52,30 +86,10 @@ fn each_site_of_two_traces_is_counted_right() {
         made_of(&scratch, "new.hwt", 77),
     ];
     let counted = traces.each_ref().map(|trace| sums(&dumped(trace)));
-    let reports = traces.each_ref().map(|trace| {
-        json(&Run::of(
-            command().args(["report", "--format", "json"]).arg(trace),
-        ))
-    });
-    let allocations = |side: usize| number(&reports[side]["totals"]["allocations"]);
-    let nanoseconds = |side: usize| number(&reports[side]["trace"]["duration_ns"]);
-    let (millions, seconds) = (
-        [0, 1].map(|side| (1_000_000, allocations(side))),
-        [0, 1].map(|side| (1_000_000_000, nanoseconds(side))),
-    );
     let sites: BTreeSet<u64> = counted.iter().flat_map(BTreeMap::keys).copied().collect();
     assert!(sites.len() > 8, "{sites:?}");
-    assert!(
-        seconds[0] != seconds[1]
-            && sites
-                .iter()
-                .any(|site| counted[0].get(site).is_some_and(|it| it[4] > 0))
-    );
-    for (per, parts) in [
-        (&[][..], [(1, 1); 2]),
-        (&["--per", "allocations"], millions),
-        (&["--per", "seconds"], seconds),
-    ] {
+    assert!(counted[0].values().any(|sums| sums[4] > 0), "{counted:?}");
+    for (per, scales) in scales(&traces) {
         let mut command = command();
         command
             .args(["diff", "--format", "json"])
@@ -88,14 +102,8 @@ fn each_site_of_two_traces_is_counted_right() {
             .collect();
         for site in &sites {
             let expected = [0, 1].map(|side| {
-                let mut sums = counted[side].get(site).copied().unwrap_or_default();
-                for (at, sum) in sums.iter_mut().enumerate() {
-                    let (unit, whole) = parts[side];
-                    if NAMES[at] != "peak_bytes" {
-                        *sum = (*sum * unit + whole / 2) / whole;
-                    }
-                }
-                sums
+                let sums = counted[side].get(site).copied().unwrap_or_default();
+                scaled(sums, scales[side])
             });
             let Some(change) = by_site.get(site) else {
                 assert_eq!(expected[0], expected[1], "{site:#x} is not listed");
