@@ -55,6 +55,23 @@ fn blocks_are_listed_for_a_moment_and_as_they_are_selected() {
 }
 
 #[test]
+fn the_history_of_an_address_tells_processes_apart() {
+    let scratch = Scratch::new("verbs");
+    let of = |stream: u32, pid: u64| {
+        let mut writer = Writer::bare(stream);
+        writer.process(pid, &["exe=/bin/p", "began=exec"]);
+        writer.malloc(0x2000, 7).free(0x2000).end().bytes()
+    };
+    let both = scratch.write("b.hwt", [of(1, 11), of(2, 12)].concat());
+    let one = scratch.write("a.hwt", of(1, 11));
+    let pids = |path: &Path| {
+        let history = run(&["blocks", "--ptr", "0x2000"], &[path]);
+        ["pid 11", "pid 12"].map(|pid| history.stdout.matches(pid).count())
+    };
+    assert_eq!((pids(&both), pids(&one)), ([2, 2], [0, 0]));
+}
+
+#[test]
 fn a_timeline_can_be_read_by_a_program() {
     let scratch = Scratch::new("verbs");
     let path = trace(&scratch, "a.hwt", 100);

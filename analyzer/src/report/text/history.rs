@@ -35,10 +35,12 @@ fn heads(page: &Page<'_>, events: &[HistoryEvent]) -> Vec<String> {
         .iter()
         .map(|event| (event.time_ns, event.time_is_lower_bound));
     let moments = page.exact_moments(&moments.collect::<Vec<_>>());
+    let are_of_several = events.iter().any(|event| event.pid != events[0].pid);
     let heads = events.iter().zip(moments);
     let heads: Vec<_> = heads
         .map(|(event, moment)| {
             let thread = event.thread.map(|thread| format!("thread {thread}"));
+            let pid = event.pid.filter(|_| are_of_several);
             let size = event.size.map_or_else(String::new, bytes);
             [
                 event.event.to_owned(),
@@ -47,6 +49,7 @@ fn heads(page: &Page<'_>, events: &[HistoryEvent]) -> Vec<String> {
                 event
                     .log_line
                     .map_or(moment, |line| format!("log line {}", count(line))),
+                pid.map_or_else(String::new, |pid| format!("pid {pid}")),
                 thread.unwrap_or_default(),
             ]
         })
