@@ -235,7 +235,7 @@ fn lost_lines_cost_their_frames_and_these_are_named() {
         "3 frames did not arrive whole: numbers 4 to 5 of process 4711, number 8 of process 4711.";
     assert!(text.contains(named), "{text}");
     assert!(
-        text.contains("123 records were written but not in the trace"),
+        text.contains("123 records were made but not in the trace"),
         "{text}"
     );
     assert_eq!(on(&["verify"], &path).status, 1);

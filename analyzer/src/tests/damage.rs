@@ -36,10 +36,7 @@ fn a_damaged_frame_costs_its_own_records_only() {
     assert!(!report.trace.complete);
     assert!(report.trace.lost_is_lower_bound);
     let text = &report.warnings[0].text;
-    assert!(
-        text.starts_with("At least 10 records were written"),
-        "{text}"
-    );
+    assert!(text.starts_with("At least 10 records were made"), "{text}");
 }
 
 /// A parent and its child in one pipe, in frames of ten records.
@@ -63,6 +60,24 @@ fn what_a_first_frame_held_is_counted_by_its_header_in_each_stream() {
         assert_eq!(report.trace.lost_records, 10, "{damaged}");
         assert_eq!(warned(&report, "start-missing"), 1);
     }
+}
+
+#[test]
+fn what_is_missing_of_a_parent_up_to_the_fork_is_counted_and_makes_the_childs_errors_uncertain() {
+    let mut parent = Made::new(0xA0);
+    parent.malloc(0x1000, 8, 0x10).free(0x1000, 0x20);
+    let seen = parent.bytes();
+    parent.malloc(0x1000, 8, 0x10);
+    let mut child = parent.child(0xB0);
+    let child = child.free(0x1000, 0x30).end(0).bytes();
+    let error = |parent: Vec<u8>| {
+        let report = report([[parent, child.clone()].concat()]);
+        let errors = report.processes.iter().flat_map(|it| &it.errors);
+        let certain: Vec<_> = errors.map(|it| it.certain).collect();
+        (report.trace.lost_records, certain)
+    };
+    assert_eq!(error(parent.bytes()), (0, vec![]));
+    assert_eq!(error(seen), (1, vec![false]));
 }
 
 #[test]
@@ -94,7 +109,7 @@ fn a_loss_between_a_begin_and_an_end_is_an_exact_number() {
     made.malloc(0x1000, 8, 0x10).lose(3).end(0);
     let ended = made.report();
     assert!(ended.trace.lost_records == 3 && !ended.trace.lost_is_lower_bound);
-    assert!(ended.warnings[0].text.starts_with("3 records were written"));
+    assert!(ended.warnings[0].text.starts_with("3 records were made"));
     made.records.pop();
     assert!(made.report().trace.lost_is_lower_bound);
 }

@@ -136,7 +136,7 @@ fn of_numbers(trace: &Trace, all: &[Image], warnings: &mut Vec<Warning>) {
         "lost-on-the-way",
         on_the_way,
         format!(
-            "{}{} written but not in the trace: {consequence}.",
+            "{}{} made but not in the trace: {consequence}.",
             if is_lower { "At least " } else { "" },
             counted(on_the_way, "record was", "records were")
         ),
