@@ -4,9 +4,11 @@
 //! its own line too, besides those of its text records.
 
 use crate::event::Event;
+use crate::findings;
 use crate::images;
 use crate::log::{Batch, Reader};
 use crate::order;
+use crate::report::Warning;
 use crate::time;
 use crate::trace::{Trace, TraceError};
 use heapwire_format::{Family, Op, Record, TEXT_CHUNK, flag};
@@ -58,9 +60,18 @@ impl From<io::Error> for DumpError {
     }
 }
 
-/// Prints the records of `trace` and gives how many of them are of heap calls.
-pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<u64, DumpError> {
-    let mut calls = 0;
+/// What of a trace was printed.
+#[derive(Clone, Debug)]
+pub struct Dumped {
+    /// Records of heap calls.
+    pub calls: u64,
+    /// Why others may be missing.
+    pub warnings: Vec<Warning>,
+}
+
+/// Prints the records of `trace`.
+pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<Dumped, DumpError> {
+    let (mut calls, mut missing) = (0, 0u64);
     let mut out = io::BufWriter::new(out);
     trace.index_all()?;
     for input in &trace.logs {
@@ -74,10 +85,11 @@ pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<u64, DumpEr
             begin_clock,
             held: Vec::new(),
         };
-        order::walk(trace, stream, |event| -> Result<(), DumpError> {
+        let gone = order::walk(trace, stream, |event| -> Result<(), DumpError> {
             calls += u64::from(event.record.op.is_heap());
             Ok(printer.event(event)?)
         })?;
+        missing = missing.saturating_add(gone);
         printer.release()?;
     }
     for observed in &trace.observed {
@@ -90,7 +102,10 @@ pub(crate) fn dump(trace: &mut Trace, out: &mut dyn Write) -> Result<u64, DumpEr
         )?;
     }
     out.flush()?;
-    Ok(calls)
+    Ok(Dumped {
+        calls,
+        warnings: findings::of_records(trace, missing),
+    })
 }
 
 /// Prints the records of a log; what stands for modules in these is said before.

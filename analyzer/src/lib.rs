@@ -30,7 +30,7 @@ mod time;
 mod trace;
 
 pub use bundle::{BundleError, Bundled, bundle};
-pub use dump::DumpError;
+pub use dump::{DumpError, Dumped};
 pub use findings::{By, Per, Selection, Until, difference};
 pub use progress::{Progress, progress};
 pub use receive::{Received, Receiver};
@@ -246,12 +246,12 @@ pub fn wholeness(input: &Path) -> Result<Wholeness, TraceError> {
     findings::wholeness(input)
 }
 
-/// Prints every record of `input`, one a line, and gives how many of them are of heap calls.
+/// Prints every record of `input`, one a line.
 ///
 /// # Errors
 ///
 /// The input cannot be read or is no trace, or `out` cannot be written.
-pub fn dump(input: &Path, out: &mut dyn Write) -> Result<u64, DumpError> {
+pub fn dump(input: &Path, out: &mut dyn Write) -> Result<Dumped, DumpError> {
     let inputs = [input.to_owned()];
     let options = Options::default();
     let (inputs, _) = bundle::open(&inputs, &options);

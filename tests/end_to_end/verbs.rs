@@ -72,6 +72,46 @@ fn the_history_of_an_address_tells_processes_apart() {
 }
 
 #[test]
+fn every_verb_says_what_is_missing() {
+    let scratch = Scratch::new("verbs");
+    let whole = trace(&scratch, "a.hwt", 100);
+    let mut writer = Writer::new();
+    writer.malloc(0x1000, 8).lose(3).malloc(0x2000, 7);
+    let holed = scratch.write("b.hwt", writer.end().bytes());
+    let log = scratch.join("b.log");
+    let log = log.to_str().unwrap();
+    let verbs: [&[&str]; 8] = [
+        &["report"],
+        &["blocks", "--live"],
+        &["blocks", "--ptr", "0x2000"],
+        &["timeline"],
+        &["timeline", "--csv"],
+        &["dump"],
+        &["export", "--to", "mtrace", "-o", log],
+        &["verify"],
+    ];
+    for words in verbs {
+        let told = |path: &Path| {
+            let run = run(words, &[path]);
+            prose(&(run.stdout + &run.stderr)).contains("3 records")
+        };
+        assert_eq!((told(&whole), told(&holed)), (false, true), "{words:?}");
+    }
+    for (new, told) in [(&whole, false), (&holed, true)] {
+        let text = prose(&run(&["diff"], &[&whole, new]).stdout);
+        assert_eq!(text.contains("new: 3 records"), told, "{text}");
+        let found = json(&run(&["diff", "--format", "json"], &[&whole, new]));
+        let mut warnings = list(&found["new_warnings"]).iter();
+        assert_eq!(
+            warnings.any(|it| it["kind"] == "lost-on-the-way"),
+            told,
+            "{found}"
+        );
+        assert_eq!(found["new_files"][0], new.to_str().unwrap());
+    }
+}
+
+#[test]
 fn a_timeline_can_be_read_by_a_program() {
     let scratch = Scratch::new("verbs");
     let path = trace(&scratch, "a.hwt", 100);

@@ -75,6 +75,10 @@ pub fn difference(
         errors: errors(old, new, selection),
         live_only,
         sites,
+        old_files: old.trace.files.clone(),
+        new_files: new.trace.files.clone(),
+        old_warnings: old.warnings.clone(),
+        new_warnings: new.warnings.clone(),
     }
 }
 

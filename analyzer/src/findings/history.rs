@@ -1,6 +1,7 @@
 //! All that happened to one address.
 
 use super::clock::{Clock, thread};
+use super::warnings;
 use crate::address::Machine;
 use crate::event::Event;
 use crate::images::Log;
@@ -84,12 +85,14 @@ pub(crate) fn of(
     crate::are_there(&options.pids, &pids)?;
     let mut sites = SiteTable::default();
     let mut found = Vec::new();
+    let mut missing = 0u64;
     for stream in 0..trace.streams.len() {
         let mut search = Search::new(address, Some(stream), Machine::default());
-        order::walk(trace, stream, |event| -> Result<(), TraceError> {
+        let gone = order::walk(trace, stream, |event| -> Result<(), TraceError> {
             found.extend(search.look(event, &mut sites));
             Ok(())
         })?;
+        missing = missing.saturating_add(gone);
     }
     let mut logs = Vec::new();
     for input in &trace.logs {
@@ -133,6 +136,7 @@ pub(crate) fn of(
                 options.pids.is_empty() || event.pid.is_some_and(|pid| options.pids.contains(&pid))
             })
             .collect(),
+        warnings: warnings::of_records(trace, missing),
     })
 }
 

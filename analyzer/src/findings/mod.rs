@@ -27,6 +27,7 @@ pub(crate) use contents::{of as contents, wholeness};
 pub(crate) use focus::Focus;
 pub(crate) use history::of as history;
 pub(crate) use modules::list as modules;
+pub(crate) use warnings::of_records;
 
 use crate::Options;
 use crate::images::{Image, Images};

@@ -7,9 +7,10 @@ use crate::event::Event;
 use crate::log::{Batch, Reader};
 use crate::order;
 use crate::replay::{self, Beginning, Replay};
+use crate::report::Warning;
 use crate::sites::{SiteId, SiteTable};
 use crate::trace::{Trace, TraceError};
-use crate::{DumpError, Options, bundle, images};
+use crate::{DumpError, Options, bundle, findings, images};
 use heapwire_format::Op;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ pub struct Exporter {
     trace: Trace,
     /// Of each stream.
     pids: Vec<Option<u64>>,
+    /// Records that are known to be missing of what was written.
+    missing: u64,
 }
 
 /// What a log came to hold.
@@ -63,7 +66,11 @@ impl Exporter {
     pub(crate) fn of(mut trace: Trace) -> Result<Self, TraceError> {
         trace.index_all()?;
         let pids = images::pids(&trace)?;
-        Ok(Self { trace, pids })
+        Ok(Self {
+            trace,
+            pids,
+            missing: 0,
+        })
     }
 
     /// The logs to be written: one a process image, and one a log among the inputs.
@@ -100,13 +107,19 @@ impl Exporter {
         Ok(Exported { lines })
     }
 
+    /// Why calls may be missing in what was written.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        findings::of_records(&self.trace, self.missing)
+    }
+
     fn write_stream(&mut self, stream: usize, out: &mut dyn Write) -> Result<u64, DumpError> {
         let mut sites = SiteTable::default();
         let mut events = Replay::new(Beginning::default()).events;
         let mut none = events.batch(replay::Batch::default());
         let mut log = Log::new(out);
         log.mark("= Start")?;
-        order::walk(&mut self.trace, stream, |event| -> Result<(), DumpError> {
+        let gone = order::walk(&mut self.trace, stream, |event| -> Result<(), DumpError> {
             if event.record.op.is_heap() {
                 let site = events.site(event, &mut sites);
                 log.event(event, site, &sites)?;
@@ -118,6 +131,7 @@ impl Exporter {
             }
             Ok(())
         })?;
+        self.missing = self.missing.saturating_add(gone);
         log.finish()?;
         Ok(log.lines)
     }

@@ -11,6 +11,7 @@ mod gaps;
 mod tests;
 
 use crate::event::{Event, RawEvent};
+use crate::replay::Numbers;
 use crate::trace::source::{Holder, Slot};
 use crate::trace::{Block, Source, Supplied, Supply, Trace, TraceError};
 use cover::Cover;
@@ -48,28 +49,34 @@ pub(crate) fn patience(trace: &Trace) -> u64 {
     }
 }
 
-/// Gives `each` the events of an indexed stream, one by one, until it fails.
+/// Gives `each` the events of an indexed stream, one by one, until it fails. Gives how many numbers are missing, at least.
 pub(crate) fn walk<E: From<TraceError>>(
     trace: &mut Trace,
     stream: usize,
     mut each: impl FnMut(&Event) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<u64, E> {
     trace.held_for_copies = u64::MAX;
     let mut supply = trace.supply(stream);
     let mut order = Order::default();
     order.expect(trace.streams[stream].first);
+    let mut numbers = Numbers::from(trace.streams[stream].first);
     let mut goes_on = true;
     while goes_on {
         while !order.fill(trace, &mut supply)? {}
         let mut result = Ok(());
         goes_on = order.window(u64::MAX, |event| {
             if result.is_ok() {
-                result = each(&event.event());
+                let event = event.event();
+                numbers.see(&event);
+                result = each(&event);
             }
         });
         result?;
     }
-    Ok(())
+    let claimed = &trace.streams[stream];
+    numbers.note_taken(claimed.taken);
+    numbers.note_culled(claimed.culled.into());
+    Ok(numbers.missing)
 }
 
 /// The numbers of an indexed stream of which there are copies that differ, each with the record that is taken.

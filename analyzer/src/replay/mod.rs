@@ -33,6 +33,7 @@ pub(crate) use chart::{Chart, Only};
 pub(crate) use events::Events;
 pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use histogram::Histogram;
+pub(crate) use numbers::Numbers;
 pub(crate) use outcome::{LiveBlock, Outcome, SiteRow};
 pub(crate) use threads::ThreadUsage;
 pub(crate) use timeline::Timeline;
@@ -41,7 +42,6 @@ use crate::address::Machine;
 use code::Code;
 use heap::Heap;
 use ledger::Ledger;
-use numbers::Numbers;
 use stages::{Idle, Stages};
 
 /// Sums by the counting rules of the contract.

@@ -1,5 +1,8 @@
 //! Which numbers of a stream no record carries (SPEC.md 10.4).
 
+use crate::event::Event;
+use heapwire_format::Op;
+
 /// What of the numbers is missing so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
@@ -55,6 +58,15 @@ impl Numbers {
             self.skip_to(number);
         }
         self.next = self.next.max(Some(number.saturating_add(1)));
+    }
+
+    /// Takes note of an event.
+    pub(crate) fn see(&mut self, event: &Event) {
+        let record = &event.record;
+        if record.op == Op::CULLED {
+            self.cull(event.number, record.base, record.ptr);
+        }
+        self.note(event.number);
     }
 
     /// Takes note that all numbers below `taken` were taken by something.

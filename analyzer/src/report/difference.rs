@@ -1,6 +1,6 @@
 //! What changed from one report to another.
 
-use super::{FaultKind, Stack, is_false};
+use super::{FaultKind, Stack, Warning, is_false};
 use serde::Serialize;
 
 /// What changed between two reports.
@@ -27,6 +27,14 @@ pub struct Difference {
     pub errors: Vec<ErrorChange>,
     /// Sites that changed, most growth of live bytes first.
     pub sites: Vec<SiteChange>,
+    /// The inputs of the old one.
+    pub old_files: Vec<String>,
+    /// The inputs of the new one.
+    pub new_files: Vec<String>,
+    /// What is to be known of the old trace, as in its [report](super::Report).
+    pub old_warnings: Vec<Warning>,
+    /// The same of the new one.
+    pub new_warnings: Vec<Warning>,
 }
 
 /// Wrong releases of one kind at one site in both reports.

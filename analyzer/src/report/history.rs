@@ -1,6 +1,6 @@
 //! What happened to one address.
 
-use super::{Stack, is_false};
+use super::{Stack, Warning, is_false};
 use serde::Serialize;
 
 /// All that happened to an address.
@@ -13,6 +13,8 @@ pub struct History {
     pub filter: Vec<String>,
     /// In order, process image by process image.
     pub events: Vec<HistoryEvent>,
+    /// Why other calls there may be missing.
+    pub warnings: Vec<Warning>,
 }
 
 /// One call on a block at the address or around it.

@@ -15,7 +15,7 @@ fn a_record_is_a_line_that_can_be_searched() {
         .push(0x74, 0, [42, 2, 0, 9]);
     let mut trace = Trace::of_bytes([made.bytes()]).unwrap();
     let mut out = Vec::new();
-    assert_eq!(print(&mut trace, &mut out).unwrap(), 1);
+    assert_eq!(print(&mut trace, &mut out).unwrap().calls, 1);
     let out = String::from_utf8(out).unwrap();
     let lines: Vec<_> = out.lines().collect();
     let expected = [

@@ -107,6 +107,7 @@ pub(crate) fn timeline(
         };
         writeln!(say, "heapwire: no step to show: {why}")?;
     }
+    reading::warn(&report.warnings, say)?;
     reading::answered(&report.warnings, say)
 }
 

@@ -1,7 +1,7 @@
 //! `heapwire export`: writes traces in formats of others.
 
 use super::files::refuse_input;
-use super::reading::{NOTHING, Stopped};
+use super::reading::{self, NOTHING, Stopped};
 use crate::cli::{Export, ExportFormat};
 use heapwire::mtrace::{Exporter, Part};
 use std::ffi::{OsStr, OsString};
@@ -57,6 +57,7 @@ fn as_logs(asked: &Export, out: &mut dyn Write, say: &mut dyn Write) -> Result<u
             "heapwire: {number} processes in one log, which mtrace(1) takes for one; %p in the name of the output parts them"
         )?;
     }
+    reading::warn(&exporter.warnings(), say)?;
     if lines == 0 {
         writeln!(say, "heapwire: no call was recorded")?;
         return Ok(NOTHING);

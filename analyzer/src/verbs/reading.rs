@@ -209,6 +209,15 @@ pub(crate) fn answered(warnings: &[Warning], say: &mut dyn Write) -> Result<u8, 
     Ok(NOTHING)
 }
 
+/// Says what the reader of a result must know that has no room for it.
+pub(crate) fn warn(warnings: &[Warning], say: &mut dyn Write) -> Result<(), Stopped> {
+    const ELSEWHERE: [&str; 2] = ["no-records", "module-missing-symbols"];
+    for warning in warnings.iter().filter(|it| !ELSEWHERE.contains(&it.kind)) {
+        writeln!(say, "heapwire: warning: {}", escape(&warning.text))?;
+    }
+    Ok(())
+}
+
 /// Why a trace has no recorded call, if it has none.
 pub(crate) fn no_records(warnings: &[Warning]) -> Option<&str> {
     let warning = warnings
@@ -219,9 +228,10 @@ pub(crate) fn no_records(warnings: &[Warning]) -> Option<&str> {
 
 /// `heapwire dump`: gives the exit status.
 pub(crate) fn dump(asked: &Dump, out: &mut dyn Write, say: &mut dyn Write) -> Result<u8, Stopped> {
-    let calls = heapwire::dump(&asked.trace, out)?;
+    let dumped = heapwire::dump(&asked.trace, out)?;
     out.flush()?;
-    if calls > 0 {
+    warn(&dumped.warnings, say)?;
+    if dumped.calls > 0 {
         return Ok(0);
     }
     writeln!(say, "heapwire: no call was recorded")?;

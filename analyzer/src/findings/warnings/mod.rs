@@ -32,7 +32,26 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     warnings
 }
 
-/// The same where a part was asked for, of which `unsure` blocks may not fit.
+/// The warnings of a trace whose records were looked at one by one, of which at least `missing` are missing.
+pub(crate) fn of_records(trace: &Trace, missing: u64) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    add(
+        &mut warnings,
+        "missing-records",
+        missing,
+        format!(
+            "At least {} not in the trace.",
+            counted(missing, "record is", "records are")
+        ),
+    );
+    of_repair(trace, &mut warnings);
+    of_condition(trace, &mut warnings);
+    armour::add_to(&mut warnings, trace, &[]);
+    of_versions(&trace.condition, &[], &mut warnings);
+    warnings
+}
+
+/// What [`of`] says where a part was asked for, of which `unsure` blocks may not fit.
 pub(crate) fn of_part(
     trace: &Trace,
     images: &Images,

@@ -3,18 +3,20 @@
 use super::TextOptions;
 use super::page::{Ink, Page};
 use super::stack::Names;
-use crate::report::columns::{aligned, columns, left, right};
+use crate::report::columns::{aligned, columns, escape, left, right};
 use crate::report::format::{bytes, count, counted};
-use crate::report::{Difference, FaultKind, SiteChange, SiteSums};
+use crate::report::{Difference, FaultKind, SiteChange, SiteSums, Warning};
 
 /// Sums, then sites that changed.
 #[must_use]
 pub fn render_difference(difference: &Difference, options: &TextOptions) -> String {
     let mut page = Page::new(options, difference.new_duration_ns);
-    let about = difference
+    let per = difference
         .per
-        .map_or_else(String::new, |per| format!("per {per}"));
-    page.heading(Ink::Strong, "CHANGE", &about);
+        .map_or_else(String::new, |per| format!(", per {per}"));
+    let files = [&difference.old_files, &difference.new_files];
+    let [old, new] = files.map(|files| escape(&files.join(", ")).into_owned());
+    page.heading(Ink::Strong, "CHANGE", &format!("{old} → {new}{per}"));
     if !difference.filter.is_empty() {
         let filter = difference.filter.join(", ");
         page.paragraph(&format!("FILTERED: only what fits is compared: {filter}"));
@@ -23,7 +25,23 @@ pub fn render_difference(difference: &Difference, options: &TextOptions) -> Stri
     page.blank();
     errors(&mut page, difference);
     sites(&mut page, difference);
+    warnings(&mut page, difference);
     page.finish()
+}
+
+/// What is said of both traces is said once.
+fn warnings(page: &mut Page<'_>, difference: &Difference) {
+    let (old, new) = (&difference.old_warnings, &difference.new_warnings);
+    let of = |side: &'static str, of: &Warning| Warning {
+        text: format!("{side}: {}", of.text),
+        ..of.clone()
+    };
+    let both = old.iter().filter(|it| new.contains(it)).cloned();
+    let only_old = old.iter().filter(|it| !new.contains(it));
+    let only_new = new.iter().filter(|it| !old.contains(it));
+    let sides = only_old.map(|it| of("old", it));
+    let sides = sides.chain(only_new.map(|it| of("new", it)));
+    super::warnings(page, &sides.chain(both).collect::<Vec<_>>());
 }
 
 /// A label, the sum that it is of, and how it is shown.

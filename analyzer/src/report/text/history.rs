@@ -27,6 +27,7 @@ pub fn render_history(history: &History, options: &TextOptions) -> String {
         .map(|it| names.call(&it.stack))
         .collect();
     rows(&mut page, &heads, &calls);
+    super::warnings(&mut page, &history.warnings);
     page.finish()
 }
 
