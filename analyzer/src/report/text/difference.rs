@@ -11,12 +11,16 @@ use crate::report::{Difference, FaultKind, SiteChange, SiteSums, Warning};
 #[must_use]
 pub fn render_difference(difference: &Difference, options: &TextOptions) -> String {
     let mut page = Page::new(options, difference.new_duration_ns);
-    let per = difference
+    let about = difference
         .per
-        .map_or_else(String::new, |per| format!(", per {per}"));
-    let files = [&difference.old_files, &difference.new_files];
-    let [old, new] = files.map(|files| escape(&files.join(", ")).into_owned());
-    page.heading(Ink::Strong, "CHANGE", &format!("{old} → {new}{per}"));
+        .map_or_else(String::new, |per| format!("per {per}"));
+    page.heading(Ink::Strong, "CHANGE", &about);
+    for (side, files) in [
+        ("old", &difference.old_files),
+        ("new", &difference.new_files),
+    ] {
+        page.item(&format!("{side}: {}", escape(&files.join(", "))));
+    }
     if !difference.filter.is_empty() {
         let filter = difference.filter.join(", ");
         page.paragraph(&format!("FILTERED: only what fits is compared: {filter}"));
