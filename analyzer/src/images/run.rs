@@ -152,6 +152,9 @@ impl Run<'_> {
                     self.copied = self.copied.saturating_add(running.replay.code_size());
                     let takes_code = self.copied <= COPIED;
                     let mut next = self.running(child);
+                    if !running.is_stopped {
+                        running.replay.note_taken(number); // by the parent, of whose records all below were looked at
+                    }
                     let from = Some((number, takes_code, &mut running.replay));
                     next.begin(&mut self.plan, from);
                     line.push(next);

@@ -142,12 +142,16 @@ impl Replay {
         }
     }
 
+    /// Takes note that all numbers below `taken` were taken.
+    pub(crate) fn note_taken(&mut self, taken: u64) {
+        self.events.numbers.note_taken(taken);
+    }
+
     /// The replay of a child that is forked now, at number `first`.
     ///
-    /// Operations that are open in the parent count as not done. The parent had taken all numbers below `first`.
+    /// Operations that are open in the parent count as not done.
     /// This replay has to rest until [`resume`](Self::resume).
     pub(crate) fn fork(&mut self, first: u64, beginning: Beginning, takes_code: bool) -> Self {
-        self.events.numbers.note_taken(first);
         let mut child = self.branch(first, beginning, takes_code);
         for (address, block) in self.heap.open_blocks() {
             if !child.heap.restore(address, block) {

@@ -139,8 +139,10 @@ impl Replay {
         counts.earlier_releases = ledger.earlier_releases;
         counts.unseen_releases = ledger.unseen_releases - ledger.late_releases + gone.len() as u64;
         counts.late_releases = ledger.late_releases;
-        counts.inherited_blocks = ledger.inherited_blocks;
-        counts.inherited_bytes = ledger.inherited_bytes;
+        if was_there {
+            counts.inherited_blocks = ledger.inherited_blocks;
+            counts.inherited_bytes = ledger.inherited_bytes;
+        }
         let mut failed: Vec<_> = events.failed.into_iter().collect();
         failed.sort_unstable_by_key(|(site, _)| *site);
         Outcome {

@@ -47,7 +47,7 @@ pub(super) struct Threads {
     by_tid: FxHashMap<u32, usize>,
     threads: Vec<Thread>,
     recent: Option<(u32, usize)>,
-    /// Where there are many threads, the number of the last block of each by its address.
+    /// Where there are many threads, the number of the last block of each by its address; of several there the highest.
     last: FxHashMap<u64, u64>,
 }
 
@@ -75,7 +75,9 @@ impl Threads {
                 ..Thread::default()
             });
             if next == FEW {
-                self.last = self.threads.iter().map(|thread| thread.last).collect();
+                let mut all: Vec<_> = self.threads.iter().map(|thread| thread.last).collect();
+                all.sort_unstable_by_key(|(_, number)| *number);
+                self.last = all.into_iter().collect();
             }
         }
         self.recent = Some((tid, index));
@@ -105,31 +107,28 @@ impl Threads {
     }
 
     /// Takes note of a release. Gives the number of the last block that some thread was handed, if it was one at this
-    /// address: that block was a temporary one.
+    /// address: that block was a temporary one, if it is the one that is released.
     #[inline(always)]
     pub(super) fn release(&mut self, tid: u32, address: u64, number: u64) -> u64 {
         let thread = self.get(tid);
         thread.last_call = number;
         thread.usage.releases += 1;
-        if thread.last.0 == address {
-            return thread.last.1;
-        }
+        let (last, number) = thread.last;
         if self.threads.len() == 1 {
-            return 0;
+            return if last == address { number } else { 0 };
         }
         self.last_at(address)
     }
 
-    /// The number of the last block that some thread was handed, if it was one at this address.
+    /// The highest number of a block that some thread was handed last, if it was one at this address: the others there are gone.
     #[inline(never)]
     fn last_at(&self, address: u64) -> u64 {
         if self.threads.len() > FEW {
             return self.last.get(&address).copied().unwrap_or(0);
         }
-        let mut others = self.threads.iter().map(|other| other.last);
-        others
-            .find(|(last, _)| *last == address)
-            .map_or(0, |(_, number)| number)
+        let all = self.threads.iter().map(|thread| thread.last);
+        let there = all.filter(|(last, _)| *last == address);
+        there.map(|(_, number)| number).max().unwrap_or(0)
     }
 
     pub(super) fn open(&mut self, tid: u32, realloc: OpenRealloc) {
@@ -180,5 +179,39 @@ impl Threads {
     /// What each thread did, in order of appearance.
     pub(super) fn usage(&self) -> Vec<ThreadUsage> {
         self.threads.iter().map(|thread| thread.usage).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FEW, Threads};
+    use proptest::prelude::proptest;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// Blocks of a few addresses, handed to any thread and released by any.
+        #[test]
+        fn a_block_is_temporary_until_its_thread_is_handed_another(
+            threads in 1..2 * FEW as u32,
+            calls in proptest::collection::vec((0u64..4, 0u32..1000), 0..300),
+        ) {
+            let mut tested = Threads::default();
+            let mut live: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+            let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+            for ((place, random), number) in calls.into_iter().zip(1..) {
+                let (address, tid) = (0x1000 + place, 1 + random % threads);
+                match live.remove(&address) {
+                    None => {
+                        tested.hand_out(tid, address, number, 8);
+                        live.insert(address, (tid, number));
+                        last.insert(tid, number);
+                    }
+                    Some((owner, block)) => {
+                        let is_temporary = tested.release(tid, address, number) == block;
+                        assert_eq!(is_temporary, last[&owner] == block, "{number}");
+                    }
+                }
+            }
+        }
     }
 }

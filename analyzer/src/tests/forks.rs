@@ -3,7 +3,7 @@
 use super::made::{Made, REALLOC_NEW, REALLOC_OLD, live_blocks, report, warned};
 use crate::report::{FaultKind, ProcessBlocks};
 use crate::trace::Trace;
-use crate::{Options, Selection, Until, findings, replayed};
+use crate::{Options, Selection, Until, analyze_trace, findings, replayed};
 
 const A: u64 = 0x1000;
 const B: u64 = 0x2000;
@@ -446,4 +446,29 @@ fn a_child_and_an_image_of_which_nothing_is_there_are_named() {
         warned(&all, "child-missing") + warned(&all, "image-missing"),
         0
     );
+}
+
+#[test]
+fn what_comes_after_the_moment_that_is_asked_for_and_before_a_fork_is_not_missing() {
+    let mut parent = Made::new(0xA0);
+    parent.at(0).malloc(0x1000, 8, 0x10);
+    parent.at(50).malloc(0x2000, 8, 0x10).at(100);
+    let mut child = Made::bare(0xB0);
+    child.next = parent.next;
+    child.frame.clock += 100_000_000;
+    let keys = format!("parent=000000a0\0fork={}\0began=fork\0", parent.next);
+    child.process(4000 + 0xB0, &keys).free(0x1000, 0x20).end(0);
+    parent.push(0x75, 0, [4000 + 0xB0, 0, 0, 0]).end(0);
+    for both in [[&parent, &child], [&child, &parent]] {
+        let bytes = both.map(Made::bytes).concat();
+        let options = Options {
+            until: Some(Until::Time(10_000_000)),
+            ..Options::default()
+        };
+        let report = analyze_trace(Trace::of_bytes([bytes]).unwrap(), &options).unwrap();
+        assert_eq!(report.trace.lost_records, 0);
+        let inherited = report.processes.iter().map(|it| it.totals.inherited_blocks);
+        assert_eq!(inherited.sum::<u64>(), 0, "it was not there yet");
+        assert_eq!(report.totals.live_blocks, 1);
+    }
 }

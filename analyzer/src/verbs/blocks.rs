@@ -107,6 +107,15 @@ pub(crate) fn timeline(
         };
         writeln!(say, "heapwire: no step to show: {why}")?;
     }
+    let steps = report.processes.iter().map(|it| it.timeline.step_ns);
+    if let (Some(asked), Some(shown)) = (asked.step, steps.max())
+        && shown > asked
+    {
+        writeln!(
+            say,
+            "heapwire: steps of {shown} ns, as shorter ones would make too many rows"
+        )?;
+    }
     reading::warn(&report.warnings, say)?;
     reading::answered(&report.warnings, say)
 }

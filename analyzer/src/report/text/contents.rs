@@ -155,7 +155,7 @@ fn line(wholeness: &Wholeness, defect: &Defect) -> String {
         .damage
         .iter()
         .chain(&wholeness.remarks)
-        .any(|it| it.kind.ends_with("-lines") || it.kind == "cut-line");
+        .any(|it| ["damaged-lines", "foreign-lines", "cut-line"].contains(&it.kind));
     let unit = if is_log { "line" } else { "byte" };
     let first = defect.first.map_or_else(String::new, |first| {
         format!(", the first at {unit} {first}")
