@@ -1,6 +1,5 @@
 //! The account of one process image: what is live after each call, the peak, and who held it.
 
-use super::Beginning;
 use super::block::Block;
 use super::call::{Batch, Call, Kind};
 use super::chart::Only;
@@ -9,6 +8,7 @@ use super::histogram::Histogram;
 use super::shard::End;
 use super::timeline::{Live, Timeline};
 use super::usage::Usage;
+use super::{Beginning, Counts};
 use std::sync::Arc;
 use std::{iter, slice};
 
@@ -60,6 +60,18 @@ impl Ledger {
             lifetimes: Histogram::default(),
             lifetimes_unknown: 0,
             lifetimes_in_records: Histogram::default(),
+        }
+    }
+
+    /// Adds what was booked to the counts of a process image, which `was_there` and so inherited.
+    pub(super) fn tell(&self, counts: &mut Counts, was_there: bool) {
+        counts.temporary = self.temporary;
+        counts.earlier_releases = self.earlier_releases;
+        counts.unseen_releases = self.unseen_releases - self.late_releases;
+        counts.late_releases = self.late_releases;
+        if was_there {
+            counts.inherited_blocks = self.inherited_blocks;
+            counts.inherited_bytes = self.inherited_bytes;
         }
     }
 

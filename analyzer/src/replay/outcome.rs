@@ -134,15 +134,8 @@ impl Replay {
         } = self;
         let was_there = events.counts.records > 0; // else it is a child before its fork
         let listed = (want_blocks && was_there).then(|| blocks(heap, first_own));
-        let counts = &mut events.counts;
-        counts.temporary = ledger.temporary;
-        counts.earlier_releases = ledger.earlier_releases;
-        counts.unseen_releases = ledger.unseen_releases - ledger.late_releases + gone.len() as u64;
-        counts.late_releases = ledger.late_releases;
-        if was_there {
-            counts.inherited_blocks = ledger.inherited_blocks;
-            counts.inherited_bytes = ledger.inherited_bytes;
-        }
+        ledger.tell(&mut events.counts, was_there);
+        events.counts.unseen_releases += gone.len() as u64;
         let mut failed: Vec<_> = events.failed.into_iter().collect();
         failed.sort_unstable_by_key(|(site, _)| *site);
         Outcome {
