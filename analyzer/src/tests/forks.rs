@@ -169,7 +169,7 @@ fn who_comes_after_the_moment_in_what_is_read_once_is_not_passed_over() {
         ..Options::default()
     };
     let live = |trace: Result<Trace, _>| {
-        let report = crate::analyze_trace(trace.unwrap(), &options).unwrap();
+        let report = analyze_trace(trace.unwrap(), &options).unwrap();
         let processes = report.processes.iter();
         let live: Vec<_> = processes.map(|it| it.totals.live_bytes).collect();
         live
@@ -186,7 +186,7 @@ fn an_end_that_nobody_looks_at_is_not_missing() {
             ..Options::default()
         };
         let trace = Trace::of_bytes([parent.bytes(), child.bytes()]).unwrap();
-        let summary = crate::analyze_trace(trace, &options).unwrap().trace;
+        let summary = analyze_trace(trace, &options).unwrap().trace;
         (summary.complete, summary.lost_is_lower_bound)
     };
     let (mut parent, mut child) = family();
