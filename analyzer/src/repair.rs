@@ -169,7 +169,7 @@ struct Writer<'w> {
     /// Frames that end too early, but have a header to be believed.
     torn: u64,
     streams: BTreeMap<u32, Reach>,
-    /// Left out frames of lanes, whose headers tell of no number.
+    /// Frames of lanes that are left out or lack slots, of which no number tells.
     lanes: u64,
 }
 
@@ -197,7 +197,10 @@ impl Writer<'_> {
                     self.frame(header, kept.as_flattened())?;
                 }
             }
-            (Content::Lanes(lanes, Some(table), _), _) => {
+            (Content::Lanes(lanes, Some(table), is_damaged), _) => {
+                // The last records, perhaps, of which no number tells.
+                let lacks_slots = *is_damaged || lanes.iter().any(|lane| lane.impossible > 0);
+                self.lanes += u64::from(lacks_slots);
                 for lane in lanes {
                     self.reaches(&judged.header, lane);
                 }
@@ -308,7 +311,13 @@ impl Writer<'_> {
         let size = |bytes: usize| u32::try_from(bytes).unwrap_or(0); // as above
         let headers_at = LanesTable::SIZE;
         let mut slots_at = headers_at + kept.len() * LaneHeader::SIZE;
+        // What a lane tells of that has no record to be kept.
+        let without = lanes
+            .iter()
+            .filter(|lane| !lane.is_kept() && lane.impossible > 0);
+        let taken = without.map(|lane| lane.place.reference.saturating_add(1));
         let table = LanesTable {
+            taken: taken.fold(table.taken, u64::max),
             lanes: size(kept.len()),
             headers_at: size(headers_at),
             header_size: size(LaneHeader::SIZE),

@@ -339,6 +339,9 @@ fn a_difference_is_of_the_live_blocks_that_fit() {
         let found: Value =
             serde_json::from_str(&compared(&[&["--format", "json"], options].concat())).unwrap();
         assert_eq!(found["live_only"], true);
+        for unknown in ["peak_bytes", "allocations", "temporary"] {
+            assert_eq!(found["new"].get(unknown), None, "{found}");
+        }
         (
             number(&found["old"]["live_bytes"]),
             number(&found["new"]["live_bytes"]),

@@ -2,7 +2,7 @@
 
 use crate::Selection;
 use crate::report::{
-    Difference, ErrorChange, FaultKind, Frame, Report, SiteChange, SiteSums, Stack,
+    Difference, ErrorChange, FaultKind, Frame, Report, SiteChange, SiteSums, Stack, WholeSums,
 };
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub fn difference(
         let sides = || changes.iter().map(side);
         let all = match is_whole {
             true => sums(report),
-            false => sides().fold(SiteSums::default(), SiteSums::plus),
+            false => of_part(sides(), live_only),
         };
         scaled(all, report, per)
     };
@@ -62,8 +62,8 @@ pub fn difference(
     sites.sort_by_key(|change| {
         let growth =
             |of: fn(&SiteSums) -> u64| i128::from(of(&change.new)) - i128::from(of(&change.old));
-        let (live, calls) = (growth(|it| it.live_bytes), growth(|it| it.allocations));
-        (-live, -calls, u64::MAX - change.new.peak_bytes)
+        let (live, calls) = (growth(|it| it.live_bytes), growth(SiteSums::allocations));
+        (-live, -calls, u64::MAX - change.new.peak_bytes())
     });
     Difference {
         filter: selection.words(),
@@ -107,9 +107,11 @@ fn scaled(sums: SiteSums, report: &Report, per: Option<Per>) -> SiteSums {
     SiteSums {
         live_bytes: scale(sums.live_bytes),
         live_blocks: scale(sums.live_blocks),
-        peak_bytes: sums.peak_bytes,
-        allocations: scale(sums.allocations),
-        temporary: scale(sums.temporary),
+        whole: sums.whole.map(|whole| WholeSums {
+            peak_bytes: whole.peak_bytes,
+            allocations: whole.allocations.map(scale),
+            temporary: scale(whole.temporary),
+        }),
     }
 }
 
@@ -144,16 +146,34 @@ fn errors(old: &Report, new: &Report, selection: &Selection) -> Vec<ErrorChange>
 }
 
 fn sums(report: &Report) -> SiteSums {
-    let mut all = SiteSums::default();
-    for process in &report.processes {
+    let processes = report.processes.iter().map(|process| {
         let totals = &process.totals;
-        all.live_bytes = all.live_bytes.saturating_add(totals.live_bytes);
-        all.live_blocks = all.live_blocks.saturating_add(totals.live_blocks);
-        all.peak_bytes = all.peak_bytes.saturating_add(totals.peak_bytes);
-        all.allocations = all.allocations.saturating_add(totals.allocations);
-        all.temporary = all.temporary.saturating_add(totals.temporary);
+        SiteSums {
+            live_bytes: totals.live_bytes,
+            live_blocks: totals.live_blocks,
+            whole: Some(WholeSums {
+                peak_bytes: totals.peak_bytes,
+                allocations: Some(totals.allocations),
+                temporary: totals.temporary,
+            }),
+        }
+    });
+    processes.reduce(SiteSums::plus).unwrap_or_default()
+}
+
+/// Sums of the sites that were asked for, which count reallocations as well.
+fn of_part(sites: impl Iterator<Item = SiteSums>, live_only: bool) -> SiteSums {
+    let all = sites.reduce(SiteSums::plus).unwrap_or(SiteSums {
+        whole: (!live_only).then(WholeSums::default),
+        ..SiteSums::default()
+    });
+    SiteSums {
+        whole: all.whole.map(|whole| WholeSums {
+            allocations: None,
+            ..whole
+        }),
+        ..all
     }
-    all
 }
 
 /// The sites of a report that are asked for.
@@ -255,10 +275,11 @@ struct Side {
 }
 
 fn change(old: Option<Side>, new: Option<Side>) -> SiteChange {
-    let sums = |side: &Option<Side>| side.as_ref().map(|side| side.sums).unwrap_or_default();
+    let sums = |side: &Option<Side>| side.as_ref().map(|side| side.sums);
+    let none = sums(&old).or(sums(&new)).unwrap_or_default().none();
     SiteChange {
-        old: sums(&old),
-        new: sums(&new),
+        old: sums(&old).unwrap_or(none),
+        new: sums(&new).unwrap_or(none),
         stack: new
             .or(old)
             .map_or_else(|| Vec::new().into(), |side| side.stack),
@@ -272,7 +293,7 @@ fn by_line(sites: &[Side]) -> Vec<Side> {
         let side = by_line
             .entry(name(&site.stack, exact))
             .or_insert_with(|| Side {
-                sums: SiteSums::default(),
+                sums: site.sums.none(),
                 stack: site.stack.clone(),
             });
         side.sums = side.sums.plus(site.sums);
@@ -438,14 +459,14 @@ mod tests {
         let per = Some(Per::Allocations);
         let (before, after, sites) = compared(&Selection::default(), per);
         assert_eq!(
-            (before.allocations, after.allocations),
+            (before.allocations(), after.allocations()),
             (1_000_000, 1_000_000)
         );
         assert_eq!(
             (before.live_bytes, after.live_bytes),
             (21_000_000, 12_333_333)
         );
-        assert_eq!((before.peak_bytes, after.peak_bytes), (84, 148));
+        assert_eq!((before.peak_bytes(), after.peak_bytes()), (84, 148));
         assert_eq!(sites, [(6_000_000, 7_333_333), (15_000_000, 5_000_000)]);
         // Of a part, for as much work of all.
         let part = Selection {
@@ -504,10 +525,10 @@ mod tests {
             .collect();
         assert_eq!(growth, [(20, 50), (5, 0)]);
         assert_eq!((found.old.live_bytes, found.new.live_bytes), (35, 60));
-        assert_eq!(found.new.allocations, 3);
+        assert_eq!(found.new.allocations(), 3);
         new.realloc(0x2000, Some(0x8000), 60, 0x50);
         let grown = difference(&report(&old), &report(&new), &Selection::default(), None);
-        assert_eq!(grown.new.allocations, 3, "as a report counts them");
+        assert_eq!(grown.new.allocations(), 3, "as a report counts them");
         let same = difference(&report(&old), &report(&old), &Selection::default(), None);
         assert!(same.sites.is_empty());
     }

@@ -2,8 +2,8 @@
 
 use crate::naming::Names;
 use crate::replay::{Histogram, Outcome, SiteRow};
-use crate::report::SiteSums;
 use crate::report::usage::{Class, Failed, Grown, ModuleUsage, SiteUsage, ThreadUsage, Usage};
+use crate::report::{SiteSums, WholeSums};
 use crate::sites::SiteTable;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -75,9 +75,11 @@ fn sums(row: &SiteRow) -> SiteSums {
     SiteSums {
         live_bytes: row.live_bytes,
         live_blocks: row.live_blocks,
-        peak_bytes: row.at_peak.0,
-        allocations: row.handed_out,
-        temporary: row.temporary,
+        whole: Some(WholeSums {
+            peak_bytes: row.at_peak.0,
+            allocations: Some(row.handed_out),
+            temporary: row.temporary,
+        }),
     }
 }
 
@@ -112,6 +114,7 @@ fn modules(rows: &[SiteRow], sites: &SiteTable) -> Vec<ModuleUsage> {
         let path = module.and_then(|id| sites.module(id).path.as_deref());
         let of = by_path.entry(path).or_insert_with(|| ModuleUsage {
             module: path.map(|path| path.to_string_lossy().into_owned()),
+            sums: sums(row).none(),
             ..ModuleUsage::default()
         });
         of.bytes = of.bytes.saturating_add(row.handed_out_bytes);

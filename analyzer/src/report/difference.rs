@@ -68,24 +68,69 @@ pub struct SiteSums {
     pub live_bytes: u64,
     /// Blocks never released.
     pub live_blocks: u64,
+    /// The others, where they are known.
+    #[serde(flatten)]
+    pub whole: Option<WholeSums>,
+}
+
+/// Sums that are not of live blocks alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WholeSums {
     /// Requested bytes live at the peak.
     pub peak_bytes: u64,
-    /// Blocks ever handed out.
-    pub allocations: u64,
+    /// Blocks ever handed out: of a site by reallocations as well; of all sites together without these, as in a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<u64>,
     /// Blocks released before the same thread allocated again.
     pub temporary: u64,
 }
 
 impl SiteSums {
-    /// Both together. Peaks are added up, though they may have been at different moments.
+    /// Both together, as far as both are known. Peaks are added up, though they may have been at different moments.
     pub(crate) fn plus(self, other: Self) -> Self {
         let add = u64::saturating_add;
+        let whole = self.whole.zip(other.whole);
         Self {
             live_bytes: add(self.live_bytes, other.live_bytes),
             live_blocks: add(self.live_blocks, other.live_blocks),
-            peak_bytes: add(self.peak_bytes, other.peak_bytes),
-            allocations: add(self.allocations, other.allocations),
-            temporary: add(self.temporary, other.temporary),
+            whole: whole.map(|(one, other)| WholeSums {
+                peak_bytes: add(one.peak_bytes, other.peak_bytes),
+                allocations: one
+                    .allocations
+                    .zip(other.allocations)
+                    .map(|(one, other)| add(one, other)),
+                temporary: add(one.temporary, other.temporary),
+            }),
         }
+    }
+
+    /// Nothing, of which as much is known.
+    pub(crate) fn none(self) -> Self {
+        Self {
+            live_bytes: 0,
+            live_blocks: 0,
+            whole: self.whole.map(|_| WholeSums {
+                allocations: Some(0),
+                ..WholeSums::default()
+            }),
+        }
+    }
+
+    /// Blocks ever handed out; 0 where that is not known.
+    #[must_use]
+    pub fn allocations(&self) -> u64 {
+        self.whole.and_then(|whole| whole.allocations).unwrap_or(0)
+    }
+
+    /// Bytes at the peak; 0 where that is not known.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.whole.map_or(0, |whole| whole.peak_bytes)
+    }
+
+    /// Temporary blocks; 0 where that is not known.
+    #[must_use]
+    pub fn temporary(&self) -> u64 {
+        self.whole.map_or(0, |whole| whole.temporary)
     }
 }

@@ -20,7 +20,7 @@ pub mod usage;
 pub use blocks::{Address, Block, LiveAt, LiveBlocks, ProcessBlocks};
 pub use columns::escape;
 pub use contents::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
-pub use difference::{Difference, ErrorChange, SiteChange, SiteSums};
+pub use difference::{Difference, ErrorChange, SiteChange, SiteSums, WholeSums};
 pub use faults::{Doubt, Families, Fault, FaultKind, Inside, Moment};
 pub use history::{History, HistoryEvent};
 pub use modules::{ModuleList, ModuleSymbols, SymbolFile, Tried};

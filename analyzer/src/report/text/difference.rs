@@ -56,16 +56,15 @@ fn sums(page: &mut Page<'_>, difference: &Difference) {
         ("live at end", |sums| sums.live_bytes, bytes),
         ("live blocks", |sums| sums.live_blocks, count),
     ];
-    const PEAK: Row = ("peak", |sums| sums.peak_bytes, bytes);
-    const CALLS: [Row; 2] = [
-        ("allocations", |sums| sums.allocations, count),
-        ("temporary", |sums| sums.temporary, count),
-    ];
+    const PEAK: Row = ("peak", SiteSums::peak_bytes, bytes);
+    const CALLS: Row = ("allocations", SiteSums::allocations, count);
+    const TEMPORARY: Row = ("temporary", SiteSums::temporary, count);
     let mut rows = LIVE.to_vec();
-    if !difference.live_only {
+    if let Some(whole) = difference.new.whole {
         // A peak is not of a second, nor of an allocation.
         rows.extend(difference.per.is_none().then_some(PEAK));
-        rows.extend(CALLS);
+        rows.extend(whole.allocations.map(|_| CALLS));
+        rows.push(TEMPORARY);
     }
     let rows = rows.into_iter().map(|(label, value, show)| {
         let (old, new) = (value(&difference.old), value(&difference.new));
@@ -124,7 +123,7 @@ fn more(page: &mut Page<'_>, rest: usize, all: usize) {
 
 fn sites(page: &mut Page<'_>, difference: &Difference) {
     let is_shown = |change: &&SiteChange| {
-        let of = |sums: &SiteSums| (sums.live_bytes, sums.live_blocks, sums.allocations);
+        let of = |sums: &SiteSums| (sums.live_bytes, sums.live_blocks, sums.allocations());
         of(&change.old) != of(&change.new)
     };
     let changed: Vec<_> = difference.sites.iter().filter(is_shown).collect();
@@ -143,7 +142,7 @@ fn sites(page: &mut Page<'_>, difference: &Difference) {
     );
     let shows_calls = page.is_wide() && !difference.live_only;
     let calls_head = if shows_calls {
-        right("allocations", 13)
+        right("handed out", 13)
     } else {
         String::new()
     };
@@ -159,7 +158,7 @@ fn sites(page: &mut Page<'_>, difference: &Difference) {
         let (old, new) = (&change.old, &change.new);
         let call = names.call(&change.stack);
         let calls = match shows_calls {
-            true => right(&signed(old.allocations, new.allocations, count), 13),
+            true => right(&signed(old.allocations(), new.allocations(), count), 13),
             false => String::new(),
         };
         let head = format!(

@@ -41,7 +41,7 @@ pub(super) fn usage(page: &mut Page<'_>, process: &Process) {
     table(page, "THREADS", &threads.collect::<Vec<_>>());
     let modules = usage.modules.iter().map(|of| {
         let figures = [
-            of.sums.allocations,
+            of.sums.allocations(),
             of.bytes,
             of.sums.live_blocks,
             of.sums.live_bytes,
