@@ -210,7 +210,7 @@ impl Lane {
     }
 
     /// The time field for the next record.
-    fn time(&self) -> Time {
+    pub(crate) fn time(&self) -> Time {
         let left = self.until_clock.load(Relaxed);
         if left == 0 {
             return self.read_clock();

@@ -150,6 +150,8 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument
 }
 
 fn mark(lane: &Lane, pc: usize, label: &[u8]) {
+    lane.renew_clock();
+    let _ = lane.time(); // which the declaration has then
     lane.declare(Event::of(Op::MARK, 0, 0).with_pc(pc, 0), label);
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn live(
             command: image.command(),
             exe: images.exe(image),
             is_replaced: End::of(image) == End::Exec,
+            is_cut: matches!(End::of(image), End::Cut | End::Signal(_) | End::Unknown),
             ended,
             blocks: in_place_of(kept, show),
         }

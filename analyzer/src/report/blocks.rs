@@ -47,6 +47,9 @@ pub struct ProcessBlocks {
     /// An `exec` replaced it by another program, with which its blocks went.
     #[serde(skip)]
     pub is_replaced: bool,
+    /// Its end is not in the trace, or was not its own will.
+    #[serde(skip)]
+    pub is_cut: bool,
     /// It ended before the time at which blocks are to be live, so that none is.
     #[serde(skip_serializing_if = "is_false")]
     pub ended: bool,

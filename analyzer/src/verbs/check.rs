@@ -54,6 +54,8 @@ struct Found {
     cut: u64,
     /// Leaks are what was not released up to a moment.
     is_cycle: bool,
+    /// Records are missing, that may have released them.
+    is_most: bool,
 }
 
 impl Found {
@@ -61,6 +63,7 @@ impl Found {
         let is_cycle = report.until_ns.is_some();
         let mut found = Self {
             is_cycle,
+            is_most: report.trace.lost_records > 0 || report.trace.damaged_bytes > 0,
             ..Self::default()
         };
         for process in &report.processes {
@@ -125,7 +128,8 @@ impl Found {
     fn verdict(&self, is_complete: bool) -> String {
         let errors = counted(self.errors, "wrong release");
         let blocks = self.leaks(self.leaked_blocks);
-        let leaked = format!("{blocks} ({})", bytes(self.leaked_bytes));
+        let most = if self.is_most { "at most " } else { "" };
+        let leaked = format!("{most}{blocks} ({})", bytes(self.leaked_bytes));
         match (self.errors, self.leaked_blocks) {
             (0, 0) if is_complete => "found nothing".to_owned(),
             (0, 0) => "found nothing, but the trace is not complete".to_owned(),

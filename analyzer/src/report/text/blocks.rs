@@ -32,8 +32,9 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
     };
     let (ended, running): (Vec<_>, Vec<_>) = live.processes.iter().partition(|of| of.ended);
     for process in running {
-        let state = match (live.at, process.is_replaced) {
-            (LiveAt::End, true) => "live when exec replaced it",
+        let state = match live.at {
+            LiveAt::End if process.is_replaced => "live when exec replaced it",
+            LiveAt::End if process.is_cut => "live when the trace ends",
             _ => &state,
         };
         list(&mut page, process, state, none);

@@ -218,7 +218,12 @@ pub(super) fn figures(page: &mut Page<'_>, report: &Report, process: &Process) {
         page.figure(None, "inherited", &bytes(totals.inherited_bytes), &note);
     }
     if totals.earlier_releases > 0 {
-        let note = "releases of blocks older than the recording";
+        let note = match report.trace.complete {
+            true => "releases of blocks older than the recording",
+            false => {
+                "releases of blocks older than the recording, or handed out in what is missing"
+            }
+        };
         page.figure(None, "earlier", &count(totals.earlier_releases), note);
     }
     let note = format!(

@@ -40,7 +40,8 @@ pub(super) fn leaks(page: &mut Page<'_>, report: &Report, process: &Process) {
     } else {
         " that fit the filter"
     };
-    page.heading(Ink::Strong, name, &format!("{sites}, {live}{part}"));
+    let most = if is_whole { "" } else { "at most " };
+    page.heading(Ink::Strong, name, &format!("{most}{sites}, {live}{part}"));
     if !ended && report.until_ns.is_none() {
         page.remark(match process.end {
             "unknown" => "these are leaks if the program ended here, which the log does not say",

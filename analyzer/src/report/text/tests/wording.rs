@@ -293,6 +293,7 @@ fn blocks_of(pid: u64, command: Option<&str>, blocks: Vec<Block>) -> ProcessBloc
         command: command.map(words),
         exe: Some("/bin/child".to_owned()),
         is_replaced: false,
+        is_cut: false,
         ended: false,
         blocks,
     }
