@@ -10,6 +10,7 @@ mod focus;
 mod history;
 mod mismatch;
 mod modules;
+mod pairing;
 mod process;
 mod selection;
 mod summary;

@@ -1,14 +1,16 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
 mod armour;
+mod culled;
 mod logs;
+mod versions;
 
 use crate::findings::bypass::Bypass;
 use crate::findings::end::End;
 use crate::findings::summary::{is_lower_bound, saturating_sum};
 use crate::images::{Image, Images, Start};
 use crate::report::Warning;
-use crate::trace::{Condition, Trace};
+use crate::trace::Trace;
 use crate::{Options, Selection, Until, time};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,12 +23,12 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     of_repair(trace, &mut warnings);
     of_condition(trace, &mut warnings);
     armour::add_to(&mut warnings, trace, images);
-    of_versions(&trace.condition, images, &mut warnings);
+    versions::add_to(&mut warnings, &trace.condition, images);
     of_beginnings(images, &mut warnings);
     of_own_functions(images, &mut warnings);
     of_blocks(images, &mut warnings);
     of_places(images, &mut warnings);
-    of_culled(images, &mut warnings);
+    culled::add_to(&mut warnings, images);
     of_ends(trace, images, &mut warnings);
     of_unseen(images, &mut warnings);
     warnings
@@ -47,7 +49,7 @@ pub(crate) fn of_records(trace: &Trace, missing: u64) -> Vec<Warning> {
     of_repair(trace, &mut warnings);
     of_condition(trace, &mut warnings);
     armour::add_to(&mut warnings, trace, &[]);
-    of_versions(&trace.condition, &[], &mut warnings);
+    versions::add_to(&mut warnings, &trace.condition, &[]);
     warnings
 }
 
@@ -247,42 +249,6 @@ fn of_repair(trace: &Trace, warnings: &mut Vec<Warning>) {
     );
 }
 
-fn of_versions(condition: &Condition, images: &[Image], warnings: &mut Vec<Warning>) {
-    let ops = saturating_sum(images.iter().map(|image| image.outcome.counts.unknown_ops));
-    add(
-        warnings,
-        "unknown-ops",
-        ops,
-        format!(
-            "{} of kinds that this heapwire does not know: a newer one reads this trace in full.",
-            counted(ops, "record is", "records are")
-        ),
-    );
-    add(
-        warnings,
-        "unknown-frames",
-        condition.unknown_frames,
-        format!(
-            "{} of kinds that this heapwire does not know: a newer one reads this trace in full.",
-            counted(condition.unknown_frames, "frame is", "frames are")
-        ),
-    );
-    if let Some(minor) = condition.newer_minor {
-        let text = format!(
-            "The trace is of format version {}.{minor}, newer than this heapwire's {}.{}.",
-            heapwire_format::MAJOR,
-            heapwire_format::MAJOR,
-            heapwire_format::MINOR
-        );
-        add(warnings, "newer-minor", 1, text);
-    }
-    if let Some(major) = condition.newer_major {
-        let text =
-            format!("Frames of format version {major} were refused; a newer heapwire reads them.");
-        add(warnings, "newer-major", 1, text);
-    }
-}
-
 fn of_beginnings(images: &[Image], warnings: &mut Vec<Warning>) {
     let headless: Vec<_> = images
         .iter()
@@ -407,35 +373,6 @@ fn of_places(images: &[Image], warnings: &mut Vec<Warning>) {
         format!(
             "{} far from the place in the trace where the order of events has it: taken as it came.",
             counted(late, "record is", "records are")
-        ),
-    );
-}
-
-fn of_culled(images: &[Image], warnings: &mut Vec<Warning>) {
-    let culled = saturating_sum(images.iter().map(|it| it.outcome.counts.culled));
-    let above = images.iter().map(|it| it.outcome.counts.culled_peak).max();
-    add(
-        warnings,
-        "culled",
-        culled,
-        format!(
-            "{} left out as they came, as HEAPWIRE_CULL asks for: they are in the sums, but in no list and not among temporary ones; the peak may be {} higher; a second release of one of them is a possible invalid free.",
-            counted(
-                culled,
-                "block that was released at once was",
-                "blocks that were released at once were"
-            ),
-            count(above.unwrap_or(0), "byte"),
-        ),
-    );
-    let unseen = saturating_sum(images.iter().map(|it| it.outcome.counts.culled_unseen));
-    add(
-        warnings,
-        "culled-unseen",
-        unseen,
-        format!(
-            "{} left out as they came, as HEAPWIRE_CULL asks for, of frames that are missing: they are not in the sums.",
-            counted(unseen, "more record was", "more records were")
         ),
     );
 }
