@@ -254,6 +254,35 @@ fn run_reports_on_stderr_and_keeps_no_trace() {
 }
 
 #[test]
+fn lines_of_mtrace_are_a_trace_as_well() {
+    let scratch = Scratch::new("lines");
+    let sample = Sample::build("c/leak_loop.c", &scratch);
+    for words in [
+        &["run", "--"][..],
+        &["record", "-o", "log", "--"],
+        &["record", "--"],
+    ] {
+        let mut command = command();
+        command
+            .current_dir(scratch.path())
+            .env("HEAPWIRE_FORMAT", "mtrace");
+        let run = Run::of(command.args(words).arg(&sample.program));
+        assert_eq!((run.status, run.stdout.as_str()), (0, ""), "{run:?}");
+        assert!(run.stderr.contains("3 blocks"), "{words:?}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("leak_loop.c:6"),
+            "{words:?}: {}",
+            run.stderr
+        );
+    }
+    let logs = fs::read_dir(scratch.path()).unwrap().filter(|entry| {
+        let path = entry.as_ref().unwrap().path();
+        fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"= Start"))
+    });
+    assert_eq!(logs.count(), 2);
+}
+
+#[test]
 fn a_bare_preload_records_nothing() {
     let scratch = Scratch::new("bare");
     let library = heapwire_tests::build::recorder(&scratch);

@@ -129,8 +129,8 @@ fn a_report_begins_with_a_row_for_each_process() {
         rows,
         [
             "pid parent errors live at end blocks end program",
-            "4712 4711 1 820 B 1 ended normally p",
-            "4711 1 0 164 B 3 ended normally p",
+            "4712 4711 1 820 B 1 exited p",
+            "4711 1 0 164 B 3 exited p",
         ],
         "{text}"
     );
@@ -149,6 +149,13 @@ fn a_report_begins_with_a_row_for_each_process() {
     let fitting = prose(&on(&["report", "--size", "..100"], &path).stdout);
     assert!(fitting.contains("4711 1 0 164 B 3"), "{fitting}");
     assert!(fitting.contains("4712 4711 1 0 B 0"), "{fitting}");
+    let sums = "live, fitting 164 B 3 of 4 live blocks, in all processes";
+    assert!(fitting.contains(sums), "{fitting}");
+    let none = prose(&on(&["report", "--thread", "99"], &path).stdout);
+    assert!(
+        none.contains("pid 4711 p exited, 0 of 3 live blocks fit"),
+        "{none}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::clock::Clock;
 use crate::images::Image;
 use crate::naming::Names;
 use crate::replay::SiteRow;
+use crate::report::format::seconds;
 use crate::report::system::is_system_frame;
 use crate::report::{Address, Block, Fault, Group, Moment};
 use crate::sites::SiteId;
@@ -130,12 +131,12 @@ fn cycle_name(image: &Image, cycle: usize, clock: Clock) -> String {
             _ => "before the first mark".to_owned(),
         };
     };
-    let time = clock.time_ns(mark.clock).map_or(0, |ns| ns / 1_000_000);
+    let time = clock.time_ns(mark.clock).unwrap_or(0);
     let label = match mark.label.as_str() {
         "" => format!("mark {}", mark.id),
         label => format!("mark {} {label}", mark.id),
     };
-    format!("{label}, at {}.{:03} s", time / 1000, time % 1000)
+    format!("{label}, at {}", seconds(time))
 }
 
 impl By {
@@ -213,7 +214,6 @@ impl Selection {
 
     /// What is asked for, in words; nothing where that is all.
     pub(crate) fn words(&self) -> Vec<String> {
-        let seconds = |ns: u64| format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000);
         let mut words = Vec::new();
         let lists = [
             ("thread", self.threads.iter().map(u64::to_string).collect()),

@@ -164,7 +164,12 @@ fn start_afresh(path: &Path) -> Result<()> {
 
 fn begins_as_trace(file: &mut File) -> bool {
     let start = start_of(file);
-    begins_trace(&start) || start.starts_with(LOG_MAGIC)
+    begins_trace(&start) || begins_log(&start)
+}
+
+/// Whether it is what a program with `HEAPWIRE_FORMAT=mtrace` writes.
+fn begins_log(start: &[u8]) -> bool {
+    start.starts_with(LOG_MAGIC)
 }
 
 /// The first bytes of a file, at most those of the longest line that a trace begins with.
@@ -247,6 +252,22 @@ fn filled(pattern: &Path, pid: u32, name: &OsStr) -> PathBuf {
     OsString::from_vec(path).into()
 }
 
+/// The pattern of what process `pid` writes, whatever its name.
+fn with_pid(pattern: &Path, pid: u32) -> Vec<u8> {
+    let mut of_process = Vec::new();
+    let mut rest = pattern.as_os_str().as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        let (part, left) = match rest {
+            [b'%', b'p', left @ ..] => (pid.to_string().into_bytes(), left),
+            [b'%', b'%', left @ ..] => (b"%%".to_vec(), left),
+            _ => (vec![*byte], after),
+        };
+        of_process.extend(part);
+        rest = left;
+    }
+    of_process
+}
+
 /// Whether the recorder fills something in.
 fn is_pattern(path: &[u8]) -> bool {
     match path {
@@ -279,7 +300,19 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 /// Whether the file holds anything of a trace.
 fn is_begun(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file())
-        && File::open(path).is_ok_and(|mut file| begins_trace(&start_of(&mut file)))
+        && File::open(path).is_ok_and(|mut file| begins_as_trace(&mut file))
+}
+
+/// Who wrote the trace, as it says; a log says nothing, but the recorder named it after its process.
+fn writer(path: &Path, pattern: &Path, child: u32) -> Declared {
+    let is_log = File::open(path).is_ok_and(|mut file| begins_log(&start_of(&mut file)));
+    if is_log && matches(&with_pid(pattern, child), path.as_os_str().as_bytes()) {
+        return Declared {
+            pid: child.into(),
+            ..Declared::default()
+        };
+    }
+    declared::first(path).unwrap_or_default()
 }
 
 fn traces_of_pattern(path: &Path, child: u32, started: SystemTime) -> io::Result<Vec<PathBuf>> {
@@ -295,8 +328,8 @@ fn traces_of_pattern(path: &Path, child: u32, started: SystemTime) -> io::Result
             && changed.is_ok_and(|changed| changed >= since)
             && is_begun(&entry.path())
         {
-            let declared = declared::first(&entry.path()).unwrap_or_default();
-            found.push((entry.path(), declared));
+            let writer = writer(&entry.path(), path, child);
+            found.push((entry.path(), writer));
         }
     }
     found.sort();
@@ -330,7 +363,7 @@ fn descendants(mut found: Vec<(PathBuf, Declared)>, child: u64) -> Vec<PathBuf> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Declared, Output, descendants, escaped, matches, start_file, unescaped};
+    use super::{Declared, Output, descendants, escaped, matches, start_file, unescaped, with_pid};
     use heapwire_format::FRAME_MAGIC;
     use std::fs;
     use std::io::Read;
@@ -373,6 +406,13 @@ mod tests {
     fn patterns_are_filled_in_as_the_recorder_does() {
         let filled = |pattern: &str| super::filled(Path::new(pattern), 12, "prog".as_ref());
         assert_eq!(filled("/a%%p/%e.%p.hwt%"), Path::new("/a%p/prog.12.hwt%"));
+    }
+
+    #[test]
+    fn patterns_of_a_process_leave_names_open() {
+        let pattern = with_pid(Path::new("/a%%p/%e.%p.hwt"), 12);
+        assert!(matches(&pattern, b"/a%p/any.12.hwt"));
+        assert!(!matches(&pattern, b"/a%p/any.13.hwt"));
     }
 
     #[test]

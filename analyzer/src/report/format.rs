@@ -109,6 +109,14 @@ pub fn duration(ns: u64) -> String {
     format!("{} d {:02} h", hours / 24, hours % 24)
 }
 
+/// Nanoseconds as seconds that can be asked for: `0.000 s`, `1.250004 s`.
+#[must_use]
+pub fn seconds(ns: u64) -> String {
+    let digits = format!("{:09}", ns % SECOND);
+    let (first, rest) = digits.split_at(3);
+    format!("{}.{first}{} s", ns / SECOND, rest.trim_end_matches('0'))
+}
+
 /// Nanoseconds since 1970 as a date: `2026-11-30 13:53:52 UTC`.
 #[must_use]
 pub fn date(unix_ns: u64) -> String {
@@ -167,7 +175,20 @@ pub fn exact_moment(ns: u64, whole: u64) -> String {
 mod tests {
     use super::{
         HOUR, MINUTE, SECOND, bytes, count, counted, date, duration, exact_moment, moment, percent,
+        seconds,
     };
+
+    #[test]
+    fn seconds_are_exact() {
+        for (ns, text) in [
+            (0, "0.000 s"),
+            (7, "0.000000007 s"),
+            (1_250_000_000, "1.250 s"),
+            (61_000_400_000, "61.0004 s"),
+        ] {
+            assert_eq!(seconds(ns), text);
+        }
+    }
 
     #[test]
     fn counts_have_thousands() {

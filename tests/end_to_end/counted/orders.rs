@@ -74,8 +74,13 @@ impl Checked {
             };
             let mut expected = vec![(first.to_owned(), (0, 0))];
             expected.extend(stream.marks.iter().map(|mark| {
-                let ms = mark.time / 1_000_000;
-                let time = format!("{}.{:03}", ms / 1000, ms % 1000);
+                let parts = format!(
+                    "{}.{:09}",
+                    mark.time / 1_000_000_000,
+                    mark.time % 1_000_000_000
+                );
+                let (seconds, below) = parts.split_at(parts.len() - 6);
+                let time = format!("{seconds}{}", below.trim_end_matches('0'));
                 (
                     format!("mark {} {}, at {time} s", mark.id, mark.label),
                     (0, 0),

@@ -102,8 +102,13 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     what.extend(wholeness(&report.trace));
     fill(page, &what, if page.is_wide() { " · " } else { ", " });
     part(page, report);
-    if !all.is_empty() {
-        sums(page, &report.totals);
+    match (all.is_empty(), report.filter.is_empty()) {
+        (true, _) => {}
+        (false, true) => sums(page, &report.totals),
+        (false, false) => {
+            page.blank();
+            live_part(page, all, ", in all processes");
+        }
     }
 }
 
@@ -125,6 +130,12 @@ fn sums(page: &mut Page<'_>, totals: &Totals) {
 pub(super) fn listed(process: &Process) -> u64 {
     let bytes = process.leaks.iter().map(|leak| leak.bytes);
     bytes.fold(0, u64::saturating_add)
+}
+
+/// Live blocks that are listed.
+pub(super) fn listed_blocks(process: &Process) -> u64 {
+    let blocks = process.leaks.iter().map(|leak| leak.blocks);
+    blocks.fold(0, u64::saturating_add)
 }
 
 /// How long the recording lasted; what the trace is, where it does not say that.
@@ -150,8 +161,8 @@ pub(super) fn between(page: &mut Page<'_>, process: &Process) {
     page.heading(Ink::Strong, "PROCESS", &who.join(" · "));
 }
 
-/// Processes that need no section, a line each.
-pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str) {
+/// Processes that need no section, a line each; `is_part` where only what fits a filter is a finding.
+pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str, is_part: bool) {
     if processes.is_empty() {
         return;
     }
@@ -166,7 +177,7 @@ pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str) {
         let pid = process
             .pid
             .map_or_else(String::new, |pid| format!("pid {pid}"));
-        let result = format!("{}, {}", end(process), outcome(process));
+        let result = format!("{}, {}", end(process), outcome(process, is_part));
         let room = page.width().saturating_sub(2 + 12 + columns(&result) + 2);
         let command = cut_end(&command(process), room.max(12)).into_owned();
         let line = format!("  {}{command}  {result}", left(&pid, 12));
@@ -181,10 +192,14 @@ pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str) {
     }
 }
 
-fn outcome(process: &Process) -> String {
+fn outcome(process: &Process, is_part: bool) -> String {
     let totals = &process.totals;
     if events(totals) == 0 {
         "no call was recorded".to_owned()
+    } else if is_part {
+        let blocks = count(listed_blocks(process));
+        let all = counted(totals.live_blocks, "live block");
+        format!("{blocks} of {all} fit") // an image that an exec replaced may have some
     } else if totals.live_blocks > 0 {
         let live = counted(totals.live_blocks, "block");
         format!("{} live then, peak {}", live, bytes(totals.peak_bytes))
@@ -250,17 +265,21 @@ pub(super) fn figures(page: &mut Page<'_>, report: &Report, process: &Process) {
 /// The key figures of what fits a filter.
 pub(super) fn figures_of_part(page: &mut Page<'_>, process: &Process) {
     page.blank();
-    let blocks = process.leaks.iter().map(|leak| leak.blocks);
-    let blocks = blocks.fold(0, u64::saturating_add);
-    let all = counted(process.totals.live_blocks, "live block");
-    let note = format!("{} of {all}", count(blocks));
-    page.figure(None, "live, fitting", &bytes(listed(process)), &note);
+    live_part(page, std::slice::from_ref(process), "");
     let errors: Vec<&Fault> = process.errors.iter().collect();
     let note = match errors.len() {
         0 => "none that fits".to_owned(),
         _ => kinds(&errors, process.totals.releases),
     };
     page.figure(None, "errors", &count(errors.len() as u64), &note);
+}
+
+/// Of the live blocks of these, what fits a filter.
+fn live_part(page: &mut Page<'_>, processes: &[Process], of_whom: &str) {
+    let sum = |of: fn(&Process) -> u64| processes.iter().map(of).fold(0, u64::saturating_add);
+    let all = counted(sum(|of| of.totals.live_blocks), "live block");
+    let note = format!("{} of {all}{of_whom}", count(sum(listed_blocks)));
+    page.figure(None, "live, fitting", &bytes(sum(listed)), &note);
 }
 
 fn live(page: &mut Page<'_>, report: &Report, process: &Process) {
@@ -351,7 +370,7 @@ pub(super) fn ended(end: (&str, Option<u64>, Option<u64>), is_session: bool) -> 
         ("normal", Some(status), _) => format!("exited {status}"),
         // The program may have gone on after it had ended the recording.
         ("normal", None, _) if is_session => "end of the log seen".to_owned(),
-        ("normal", None, _) => "ended normally".to_owned(),
+        ("normal", None, _) => "exited".to_owned(), // its status is not known
         ("signal", _, Some(signal)) => format!("killed by {}", format::signal(signal)),
         ("signal", _, None) => "killed by a signal".to_owned(),
         ("exec", ..) => "replaced by exec".to_owned(),

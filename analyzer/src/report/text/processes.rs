@@ -1,6 +1,6 @@
 //! The table of the processes of a report, a row each: where to look first.
 
-use super::header::{end, listed};
+use super::header::{end, listed, listed_blocks};
 use super::page::{Ink, Page, command};
 use super::population::Population;
 use crate::report::Process;
@@ -97,13 +97,12 @@ fn is_replaced(process: &Process) -> bool {
 
 fn cells(process: &Process) -> Cells {
     let pid = |pid: Option<u64>| pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-    let blocks = process.leaks.iter().map(|leak| leak.blocks);
     [
         pid(process.pid),
         pid(process.parent_pid),
         count(process.errors.len() as u64),
         bytes(listed(process)),
-        count(blocks.fold(0, u64::saturating_add)),
+        count(listed_blocks(process)),
         end(process),
     ]
 }

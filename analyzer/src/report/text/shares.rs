@@ -88,7 +88,7 @@ fn temporaries(page: &Page<'_>, process: &Process) -> Vec<String> {
         };
         return vec![cut_end(&why, page.width()).into_owned()];
     }
-    let heading = format!("TEMPORARY  {}", top(shown.len(), worth.len()));
+    let heading = format!("TEMPORARY  {}", top(shown.len(), all.len()));
     let rows = shown.iter().map(|site| {
         let share = share(site.temporary, site.allocations);
         (
