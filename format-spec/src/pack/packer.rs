@@ -82,19 +82,28 @@ fn put(room: &mut Room, used: usize, value: u64, length: u8) -> usize {
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 fn write(words: Words, past: &mut Past, sites: &mut Sites, room: &mut Room) -> usize {
     let [first, ptr, size, pc, base] = words;
-    let foretold = sites.at(past.last).next;
-    let (mut head, mut used) = (FORETOLD, 1);
+    let [op, ..] = first.to_le_bytes();
+    let place = place_of(op, pc);
+    let (mut head, mut used) = (0, 1);
     if sites
-        .at(foretold)
+        .at(place)
         .is_of(first.wrapping_sub(past.next), pc, base)
     {
-        past.last = foretold;
+        // Where it is does not hang on the record before, so the look-up need not wait for that.
+        let last = sites.at(past.last);
+        if last.next == place {
+            head = FORETOLD;
+        } else {
+            last.next = place;
+            room[1] = place;
+            used = 2;
+        }
+        past.last = place;
     } else {
         let begun = begin(words, past.next, past.last, sites, room);
         (head, used, past.last) = (begun.head, begun.used.into(), begun.place);
     }
     past.add(words);
-    let [op, ..] = first.to_le_bytes();
     if !Op(op).is_heap() {
         room[0] = head;
         return used;
