@@ -115,6 +115,20 @@ fn nor_does_the_last_call_of_a_thread() {
         time < PAUSE,
         "{block:#}"
     );
+    // It came before the end, which was seen; without the observer's word, not long after it at most.
+    let lists = |from: &str| -> usize {
+        let words = ["blocks", "--format", "json", "--live", "--from", from];
+        let found = json(&on(&words, &recording.trace));
+        let blocks = list(&found["processes"][0]["blocks"]).iter();
+        blocks.filter(|block| block["size"] == 25).count()
+    };
+    assert_eq!(lists("1ms"), 1);
+    assert_eq!(lists("1h"), 0);
+    if block["time_is_lower_bound"] == true {
+        let end = number(&report(&recording.trace)["trace"]["duration_ns"]);
+        let latest = number(&block["latest_ns"]);
+        assert!(latest >= PAUSE && latest <= end + 1000, "{latest} of {end}");
+    }
 }
 
 /// What is live stays so until the program ends, whether it says so or is seen to, and as long as it is looked at.

@@ -106,7 +106,11 @@ pub(crate) fn of(
     let events = found.iter().map(|found| {
         let record = &found.event.record;
         let clock = match found.stream {
-            Some(_) => Clock::Time(begin, None),
+            Some(_) => Clock::Time {
+                begin,
+                watched: None,
+                over: None,
+            },
             None => Clock::Lines,
         };
         let moment = Moment {

@@ -44,7 +44,7 @@ impl Teller<'_> {
             exit_status: End::status(image),
             machine: declaration.and_then(ProcessDeclaration::machine_name),
             threads: match self.clock {
-                Clock::Time(..) => outcome.threads.len() as u64,
+                Clock::Time { .. } => outcome.threads.len() as u64,
                 Clock::Lines => 0,
             },
             modules: self.names.count_modules(&shown, self.sites),
@@ -85,7 +85,7 @@ impl Teller<'_> {
 
     fn timeline(&self, image: &Image) -> report::Timeline {
         match self.clock {
-            Clock::Time(begin, _) => {
+            Clock::Time { begin, .. } => {
                 let (step, columns) = image.outcome.timeline.up_to(self.end(image, begin));
                 report::Timeline {
                     step_ns: step,
