@@ -159,6 +159,22 @@ fn a_report_begins_with_a_row_for_each_process() {
 }
 
 #[test]
+fn peaks_that_are_added_up_are_said_to_be() {
+    const SAID: &str = "peaks of processes are added up";
+    let scratch = Scratch::new("peaks");
+    let path = scratch.write("t.hwt", parent_and_child());
+    let one = scratch.write("one.hwt", parent().0.end().bytes());
+    let compared = |new: &Path, options: &[&str]| {
+        let mut words = vec!["diff", one.to_str().unwrap()];
+        words.extend(options);
+        prose(&on(&words, new).stdout)
+    };
+    assert!(compared(&path, &[]).contains(SAID));
+    assert!(!compared(&path, &["--per", "allocations"]).contains(SAID));
+    assert!(!compared(&one, &[]).contains(SAID));
+}
+
+#[test]
 fn programs_of_one_process_are_told_from_processes() {
     let scratch = Scratch::new("images");
     let path = scratch.write("t.hwt", successors());

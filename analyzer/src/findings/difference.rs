@@ -71,6 +71,8 @@ pub fn difference(
         per: per.map(Per::word),
         old: old_sums,
         new: new_sums,
+        old_processes: old.processes.len() as u64,
+        new_processes: new.processes.len() as u64,
         old_duration_ns: old.trace.duration_ns,
         new_duration_ns: new.trace.duration_ns,
         errors: errors(old, new, selection),

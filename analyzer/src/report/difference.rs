@@ -16,6 +16,10 @@ pub struct Difference {
     pub old: SiteSums,
     /// Sums of the new one.
     pub new: SiteSums,
+    /// Process images of the old one, whose peaks are added up.
+    pub old_processes: u64,
+    /// Process images of the new one.
+    pub new_processes: u64,
     /// Nanoseconds that the old trace spans.
     pub old_duration_ns: u64,
     /// Nanoseconds that the new trace spans.

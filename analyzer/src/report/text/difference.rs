@@ -78,6 +78,10 @@ fn sums(page: &mut Page<'_>, difference: &Difference) {
     for row in aligned(&rows.collect::<Vec<_>>()) {
         page.line(&format!("  {row}"));
     }
+    let several = difference.old_processes.max(difference.new_processes) > 1;
+    if several && difference.new.whole.is_some() && difference.per.is_none() {
+        page.remark("peaks of processes are added up, though each has its own moment");
+    }
 }
 
 fn errors(page: &mut Page<'_>, difference: &Difference) {
