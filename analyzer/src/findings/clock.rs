@@ -32,6 +32,15 @@ impl Clock {
         }
     }
 
+    /// One of which no end is known.
+    pub(crate) const fn since(begin: u64) -> Self {
+        Self::Time {
+            begin,
+            watched: None,
+            over: None,
+        }
+    }
+
     /// Nanoseconds since the first recorded process began.
     pub(crate) fn time_ns(self, clock: u64) -> Option<u64> {
         match self {

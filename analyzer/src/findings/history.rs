@@ -106,11 +106,7 @@ pub(crate) fn of(
     let events = found.iter().map(|found| {
         let record = &found.event.record;
         let clock = match found.stream {
-            Some(_) => Clock::Time {
-                begin,
-                watched: None,
-                over: None,
-            },
+            Some(_) => Clock::since(begin),
             None => Clock::Lines,
         };
         let moment = Moment {
