@@ -14,6 +14,7 @@ mod findings;
 mod images;
 mod log;
 pub mod mtrace;
+mod nameless;
 mod naming;
 mod order;
 mod progress;
@@ -40,7 +41,7 @@ pub use trace::{TraceError, Translation};
 
 use images::{Images, Stops};
 use naming::Names;
-use replay::{Chart, Only};
+use replay::{Chart, Only, Wanted};
 use report::{Contents, History, LiveBlocks, ModuleList, Report, Wholeness};
 use sites::SiteTable;
 use std::io::Write;
@@ -85,14 +86,18 @@ pub fn analyze(inputs: &[PathBuf], options: &Options) -> Result<Report, TraceErr
 }
 
 fn analyze_trace(mut trace: Trace, options: &Options) -> Result<Report, TraceError> {
-    let (images, sites) = replayed(&mut trace, findings::Focus::is_asked(options), options)?;
-    Ok(findings::report(&trace, &images, &sites, options))
+    let wanted = match findings::Focus::is_asked(options) {
+        true => Wanted::Own,
+        false => Wanted::None,
+    };
+    let (images, sites) = replayed(&mut trace, wanted, options)?;
+    findings::report(&trace, &images, &sites, options).map_err(TraceError::LaidAside)
 }
 
-/// The process images of a trace and the sites in them; `want_blocks` keeps the single live blocks.
+/// The process images of a trace, with the single live blocks that are wanted, and the sites in them.
 fn replayed(
     trace: &mut Trace,
-    want_blocks: bool,
+    wanted: Wanted,
     options: &Options,
 ) -> Result<(Images, SiteTable), TraceError> {
     let mut sites = SiteTable::default();
@@ -111,7 +116,12 @@ fn replayed(
             trace.index_all()?;
             progress::expect(trace.length());
             let condition = trace.condition.clone();
-            let images = Images::of(trace, false, &Stops::default(), &mut SiteTable::default())?;
+            let images = Images::of(
+                trace,
+                Wanted::None,
+                &Stops::default(),
+                &mut SiteTable::default(),
+            )?;
             trace.condition = condition;
             images.peaks()
         }
@@ -121,10 +131,10 @@ fn replayed(
         only: charted(trace, &stops, options)?,
         shows_pauses: options.unsure_steps,
     };
-    let mut images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
+    let mut images = Images::charted(trace, wanted, &stops, &chart, &mut sites)?;
     if images.images.iter().any(|image| image.late_copies > 0) && trace.begin_again()? {
         sites = SiteTable::default();
-        images = Images::charted(trace, want_blocks, &stops, &chart, &mut sites)?;
+        images = Images::charted(trace, wanted, &stops, &chart, &mut sites)?;
     }
     let pids: Vec<_> = images.images.iter().map(|image| image.pid).collect();
     are_there(&options.pids, &pids)?;
@@ -153,7 +163,7 @@ fn charted(
     progress::expect(trace.length());
     let condition = trace.condition.clone();
     let mut sites = SiteTable::default();
-    let images = Images::of(trace, false, stops, &mut sites)?;
+    let images = Images::of(trace, Wanted::None, stops, &mut sites)?;
     trace.condition = condition;
     mtrace::place_modules(&images.logs, &mut sites, &options.symbols);
     let names = Names::of_all(&sites, &options.symbols);
@@ -178,14 +188,8 @@ pub fn live_blocks(
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
         let mut trace = Trace::open(&inputs)?;
-        let (mut images, sites) = replayed(&mut trace, true, &options)?;
-        Ok(findings::live(
-            &trace,
-            &mut images,
-            &sites,
-            selection,
-            &options,
-        ))
+        let (images, sites) = replayed(&mut trace, Wanted::All, &options)?;
+        findings::live(&trace, &images, &sites, selection, &options).map_err(TraceError::LaidAside)
     };
     with_threads(options.threads, work)
 }
@@ -221,7 +225,7 @@ fn modules_of(inputs: &[PathBuf], options: &Options) -> Result<(ModuleList, Name
     let (inputs, options) = bundle::open(inputs, options);
     let work = || {
         let mut trace = Trace::open(&inputs)?;
-        let (images, sites) = replayed(&mut trace, false, &options)?;
+        let (images, sites) = replayed(&mut trace, Wanted::None, &options)?;
         let names = Names::of_all(&sites, &options.symbols);
         Ok((findings::modules(&trace, &images, &names), names))
     };

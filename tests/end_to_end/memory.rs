@@ -35,3 +35,16 @@ fn parents_that_wait_for_children_hold_no_records() {
     let many = memory::of_many_generations(6, 11_200_000);
     assert!(many.peak < few.peak + (40 << 20), "{few:?} {many:?}");
 }
+
+#[test]
+fn processes_that_are_over_keep_no_blocks_in_memory() {
+    // All that is told of single blocks would be 66 MB and more.
+    for words in [
+        &["report", "--from", "0s"][..],
+        &["report", "--by", "thread"],
+        &["blocks", "--live", "--size", "1..7"],
+    ] {
+        let memory = memory::of_successive_processes(words, 60, 20_000);
+        assert!(memory.peak <= memory.bound, "{words:?}: {memory:?}");
+    }
+}

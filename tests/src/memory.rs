@@ -38,8 +38,14 @@ fn put(to: &mut ChildStdin, bytes: &[u8]) {
 
 /// Reports on what `write` writes into a pipe, and gives the most memory that was resident meanwhile.
 fn peak_of_report(write: impl FnOnce(&mut ChildStdin) + Send + 'static) -> (u64, Value) {
+    peak_of(&["report"], write)
+}
+
+/// The same of another command.
+fn peak_of(words: &[&str], write: impl FnOnce(&mut ChildStdin) + Send + 'static) -> (u64, Value) {
     let mut child = command()
-        .args(["report", "--format", "json", "-"])
+        .args(words)
+        .args(["--format", "json", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -198,6 +204,44 @@ pub fn of_many_processes(children: u32, records: u64) -> Memory {
     });
     all_is_there(&report, children, records);
     Memory::new(peak, 0)
+}
+
+/// What a command that needs single blocks takes for processes that have a life each, one after the other: so many `children` inherit as
+/// many blocks as each of them leaves.
+///
+/// # Panics
+///
+/// Where blocks are missing.
+#[must_use]
+pub fn of_successive_processes(words: &[&str], children: u32, blocks: u64) -> Memory {
+    let (peak, shown) = peak_of(words, move |to| {
+        let mut parent = Writer::new();
+        let fill = |writer: &mut Writer, from: u64, to: &mut ChildStdin| {
+            for block in 0..blocks {
+                writer.malloc(from + block * 16, 8);
+                if block % 800 == 799 {
+                    put(to, &writer.take());
+                }
+            }
+        };
+        fill(&mut parent, 0x1000_0000, to);
+        for child in 1..=children {
+            let mut child = forked(&mut parent, child);
+            put(to, &parent.take());
+            fill(&mut child, 0x5000_0000, to);
+            put(to, &child.end().take());
+        }
+        put(to, &parent.end().take());
+    });
+    let processes = list(&shown["processes"]);
+    assert_eq!(processes.len(), children as usize + 1);
+    for process in &processes[1..] {
+        if let Some(leaks) = process["leaks"].as_array() {
+            let listed: u64 = leaks.iter().map(|leak| number(&leak["blocks"])).sum();
+            assert_eq!(listed, blocks);
+        }
+    }
+    Memory::new(peak, 2 * blocks)
 }
 
 /// The stream of a child that is forked now.

@@ -3,53 +3,65 @@
 use super::clock::{Clock, thread};
 use super::end::End;
 use super::warnings;
-use crate::images::{Image, Images};
+use crate::images::{Image, Images, Listed};
 use crate::naming::Names;
 use crate::replay::LiveBlock;
-use crate::report::{Address, Block, LiveAt, LiveBlocks, ProcessBlocks};
+use crate::report::{Address, Block, BlockList, BlockSource, LiveAt, LiveBlocks, ProcessBlocks};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
 use crate::{Options, Selection, Until};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
 
-/// Blocks after which the memory of those that are shown is given back.
-const GIVEN_BACK: usize = 1 << 16;
-
-/// Lists the live blocks of `images`, which must have kept them, and loses them.
+/// Lists the live blocks of `images`, which must have kept them.
+///
+/// # Errors
+///
+/// They cannot be read back.
 pub(crate) fn live(
     trace: &Trace,
-    images: &mut Images,
+    images: &Images,
     sites: &SiteTable,
     selection: &Selection,
     options: &Options,
-) -> LiveBlocks {
-    let kept = images.take_blocks(&options.pids);
-    let images = &*images;
+) -> io::Result<LiveBlocks> {
     let asked = images.shown(&options.pids);
-    let blocks = kept.iter().flatten();
-    let named = blocks.map(|live| live.block.handed_out.site).collect();
-    let names = Names::of(&named, sites, &options.symbols);
-    let processes = asked.iter().zip(kept).map(|(image, kept)| {
+    let mut named = BTreeSet::new();
+    for live in asked.iter().flat_map(|image| image.blocks.iter()) {
+        named.insert(live?.block.handed_out.site);
+    }
+    let names = Arc::new(Names::of(&named, sites, &options.symbols));
+    let mut processes = Vec::new();
+    let mut unsure = 0;
+    for image in &asked {
         let clock = Clock::of(image, images);
         let ended = selection.of_running && has_ended(image, clock, options);
-        let end = end(image, clock, options);
-        let show = |live: &LiveBlock| {
-            let block = shown(live, clock, &names);
-            (!ended && selection.takes(&block, end)).then_some(block)
+        let blocks = match ended {
+            true => BlockList::of(Vec::new())?,
+            false => BlockList::of(Shown {
+                listed: image.blocks.clone(),
+                clock,
+                names: Arc::clone(&names),
+                selection: selection.clone(),
+                end: end(image, clock, options),
+            })?,
         };
-        ProcessBlocks {
+        if selection.asks_for_times() {
+            let blocks = blocks.iter().filter(|block| selection.is_unsure_of(block));
+            unsure += blocks.count() as u64;
+        }
+        processes.push(ProcessBlocks {
             pid: image.pid,
             command: image.command(),
             exe: images.exe(image),
             is_replaced: End::of(image) == End::Exec,
             is_cut: matches!(End::of(image), End::Cut | End::Signal(_) | End::Unknown),
             ended,
-            blocks: in_place_of(kept, show),
-        }
-    });
-    let processes: Vec<ProcessBlocks> = processes.collect();
-    let blocks = processes.iter().flat_map(|process| &process.blocks);
-    let unsure = blocks.filter(|block| selection.is_unsure_of(block)).count();
-    let mut warnings = warnings::of_part(trace, images, selection, options, unsure as u64);
+            blocks,
+        });
+    }
+    let mut warnings = warnings::of_part(trace, images, selection, options, unsure);
     let counts = asked.iter().map(|image| &image.outcome.counts);
     if counts.fold(0u64, |sum, of| sum.saturating_add(of.calls())) == 0 {
         warnings.insert(0, warnings::no_records(trace, &asked));
@@ -60,29 +72,36 @@ pub(crate) fn live(
         Some(Until::Peak) => (LiveAt::Peak, None),
         Some(Until::Time(time)) => (LiveAt::Time, Some(time)),
     };
-    LiveBlocks {
+    Ok(LiveBlocks {
         at,
         until_ns,
         filter: selection.words(),
         processes,
         warnings,
-    }
+    })
 }
 
-/// What `show` makes of blocks, one by one: of many there is not the room for both.
-fn in_place_of(
-    mut blocks: Vec<LiveBlock>,
-    show: impl Fn(&LiveBlock) -> Option<Block>,
-) -> Vec<Block> {
-    let mut shown = Vec::new();
-    blocks.reverse();
-    while let Some(live) = blocks.pop() {
-        shown.extend(show(&live));
-        if blocks.len().is_multiple_of(GIVEN_BACK) {
-            blocks.shrink_to_fit();
-        }
+/// The blocks of an image that are asked for, as they are shown.
+struct Shown {
+    listed: Listed,
+    clock: Clock,
+    names: Arc<Names>,
+    selection: Selection,
+    end: u64,
+}
+
+impl BlockSource for Shown {
+    fn blocks(&self) -> Box<dyn Iterator<Item = io::Result<Block>> + '_> {
+        let show = |live: io::Result<LiveBlock>| match live {
+            Ok(live) => {
+                let block = shown(&live, self.clock, &self.names);
+                let is_asked_for = self.selection.takes(&block, self.end);
+                is_asked_for.then_some(Ok(block))
+            }
+            Err(error) => Some(Err(error)),
+        };
+        Box::new(self.listed.iter().filter_map(show))
     }
-    shown
 }
 
 /// The last moment that was looked at.

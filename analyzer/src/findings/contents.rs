@@ -5,6 +5,7 @@ use super::summary::summary;
 use super::warnings;
 use crate::images::{Image, Images};
 use crate::log::{self, Batch, Reader};
+use crate::replay::Wanted;
 use crate::report::{Contents, Defect, ProcessContents, State, Tally, Warning, Wholeness};
 use crate::sites::SiteTable;
 use crate::trace::{Census, Damage, Input, Survey, Trace, TraceError, op_name};
@@ -48,7 +49,7 @@ impl Looked {
         let census = survey.map(|survey| survey.walk(|_, _| Ok::<_, TraceError>(())));
         let census = census.transpose()?;
         let mut trace = Trace::of(vec![again])?;
-        let (images, sites) = replayed(&mut trace, false, &Options::default())?;
+        let (images, sites) = replayed(&mut trace, Wanted::None, &Options::default())?;
         Ok(Self {
             census,
             trace,

@@ -12,6 +12,7 @@ use crate::sites::SiteId;
 use crate::{Options, Selection};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::io;
 
 /// What live blocks are summed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,17 @@ impl Focus {
         options.selection != Selection::default() || options.by.is_some()
     }
 
-    /// What of the blocks of `image`, which must have kept them, is asked for.
-    pub(crate) fn on(image: &Image, clock: Clock, names: &Names, options: &Options) -> Self {
+    /// What of the blocks of `image`, which must have kept its own, is asked for.
+    ///
+    /// # Errors
+    ///
+    /// The blocks cannot be read back.
+    pub(crate) fn on(
+        image: &Image,
+        clock: Clock,
+        names: &Names,
+        options: &Options,
+    ) -> io::Result<Self> {
         let outcome = &image.outcome;
         let mut by_site: BTreeMap<SiteId, SiteRow> = BTreeMap::new();
         let mut groups: BTreeMap<(usize, String), Group> = BTreeMap::new();
@@ -56,8 +66,9 @@ impl Focus {
         }
         let end = blocks::end(image, clock, options);
         let mut unsure = 0;
-        for live in outcome.blocks.iter().filter(|live| !live.is_inherited) {
-            let block = blocks::shown(live, clock, names);
+        for live in image.blocks.iter() {
+            let live = live?;
+            let block = blocks::shown(&live, clock, names);
             if !options.selection.takes(&block, end) {
                 continue;
             }
@@ -97,11 +108,11 @@ impl Focus {
         if options.by != Some(By::Mark) {
             groups.sort_by_key(|group| Reverse(group.bytes));
         }
-        Self {
+        Ok(Self {
             leaks,
             groups,
             unsure,
-        }
+        })
     }
 }
 

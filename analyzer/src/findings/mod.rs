@@ -39,15 +39,20 @@ use crate::trace::Trace;
 use clock::Clock;
 use process::{Teller, sites_of};
 use std::collections::BTreeSet;
+use std::io;
 use summary::{saturating_sum, summary};
 
 /// Assembles the report of `images`.
+///
+/// # Errors
+///
+/// Blocks that were laid aside cannot be read back.
 pub(crate) fn report(
     trace: &Trace,
     images: &Images,
     sites: &SiteTable,
     options: &Options,
-) -> Report {
+) -> io::Result<Report> {
     let asked = images.shown(&options.pids);
     let mut shown = shown_sites(&asked);
     if options.all_sites {
@@ -65,7 +70,7 @@ pub(crate) fn report(
         };
         teller.process(image)
     });
-    let processes: Vec<_> = processes.collect();
+    let processes: Vec<_> = processes.collect::<Result<_, _>>()?;
     let unsure = processes.iter().map(|process| process.unsure_blocks);
     let unsure = saturating_sum(unsure);
     let mut warnings = warnings::of_part(trace, images, &options.selection, options, unsure);
@@ -92,7 +97,7 @@ pub(crate) fn report(
         warnings.insert(0, warnings::no_records(trace, &asked));
     }
     report.warnings = warnings;
-    report
+    Ok(report)
 }
 
 fn shown_sites(images: &[&Image]) -> BTreeSet<SiteId> {

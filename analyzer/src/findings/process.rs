@@ -15,6 +15,7 @@ use crate::sites::{SiteId, SiteTable};
 use crate::{Options, Until};
 use heapwire_format::Family;
 use std::collections::BTreeSet;
+use std::io;
 
 /// Numbers to names and times.
 pub(super) struct Teller<'a> {
@@ -26,14 +27,19 @@ pub(super) struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    pub(super) fn process(&self, image: &Image) -> report::Process {
+    /// All that is told of an image.
+    ///
+    /// # Errors
+    ///
+    /// Its blocks cannot be read back.
+    pub(super) fn process(&self, image: &Image) -> io::Result<report::Process> {
         let outcome = &image.outcome;
         let declaration = image.declaration.as_ref();
         let end = End::of(image);
         let shown = sites_of(outcome);
         let bypass = Bypass::of(image);
-        let focus = self.focus(image);
-        report::Process {
+        let focus = self.focus(image)?;
+        Ok(report::Process {
             pid: image.pid,
             parent_pid: declaration.and_then(|it| it.parent_pid),
             command: image.command(),
@@ -68,19 +74,19 @@ impl Teller<'_> {
                 image.session.is_none(),
                 self.options.all_sites,
             ),
-        }
+        })
     }
 
     /// The live blocks that are asked for, by site and in groups.
-    fn focus(&self, image: &Image) -> Focus {
+    fn focus(&self, image: &Image) -> io::Result<Focus> {
         if Focus::is_asked(self.options) {
             return Focus::on(image, self.clock, self.names, self.options);
         }
-        Focus {
+        Ok(Focus {
             leaks: image.outcome.leaks(),
             groups: Vec::new(),
             unsure: 0,
-        }
+        })
     }
 
     fn timeline(&self, image: &Image) -> report::Timeline {

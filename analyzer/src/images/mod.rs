@@ -4,18 +4,20 @@ mod pauses;
 mod plan;
 mod run;
 mod sessions;
+mod shelf;
 
 pub(crate) use pauses::Pauses;
 pub(crate) use plan::{begin_clock, pids};
 
 use crate::declare::{Began, ProcessDeclaration};
 use crate::log::Session;
-use crate::replay::{Chart, LiveBlock, Outcome};
+use crate::replay::{Chart, Outcome, Wanted};
 use crate::sites::SiteTable;
 use crate::trace::{Trace, TraceError};
 use rustc_hash::FxHashMap;
 pub(crate) use sessions::Log;
-use std::mem;
+pub(crate) use shelf::Listed;
+use shelf::Shelf;
 
 /// One process image and what its replay came to.
 pub(crate) struct Image {
@@ -25,6 +27,8 @@ pub(crate) struct Image {
     /// Pid, from the declaration or from its lanes.
     pub(crate) pid: Option<u64>,
     pub(crate) outcome: Outcome,
+    /// Its live blocks, as far as they are wanted.
+    pub(crate) blocks: Listed,
     /// As `waitpid` gave it to an observer, and the clock then.
     pub(crate) wait_status: Option<u64>,
     pub(crate) seen_to_end: Option<u64>,
@@ -167,15 +171,6 @@ impl Images {
         images.filter(|image| image.is_one_of(pids)).collect()
     }
 
-    /// The blocks that each of these kept.
-    pub(crate) fn take_blocks(&mut self, pids: &[u64]) -> Vec<Vec<LiveBlock>> {
-        let images = self.images.iter_mut();
-        let asked = images.filter(|image| image.is_one_of(pids));
-        asked
-            .map(|image| mem::take(&mut image.outcome.blocks))
-            .collect()
-    }
-
     /// The executable, where it is declared or a log names it.
     pub(crate) fn exe(&self, image: &Image) -> Option<String> {
         let of_log = || {
@@ -187,18 +182,18 @@ impl Images {
         declared.or_else(of_log)
     }
 
-    /// Replays everything; `want_blocks` keeps the single live blocks.
+    /// Replays everything, and keeps the single live blocks that are wanted.
     ///
     /// # Errors
     ///
     /// An input can no longer be read.
     pub(crate) fn of(
         trace: &mut Trace,
-        want_blocks: bool,
+        wanted: Wanted,
         stops: &Stops,
         sites: &mut SiteTable,
     ) -> Result<Self, TraceError> {
-        Self::charted(trace, want_blocks, stops, &Chart::default(), sites)
+        Self::charted(trace, wanted, stops, &Chart::default(), sites)
     }
 
     /// The same with timelines as they are asked for.
@@ -208,15 +203,16 @@ impl Images {
     /// As [`of`](Self::of).
     pub(crate) fn charted(
         trace: &mut Trace,
-        want_blocks: bool,
+        wanted: Wanted,
         stops: &Stops,
         chart: &Chart,
         sites: &mut SiteTable,
     ) -> Result<Self, TraceError> {
-        let mut found = run::all(trace, want_blocks, stops, chart, sites)?;
+        let shelf = &mut Shelf::of(wanted);
+        let mut found = run::all(trace, shelf, stops, chart, sites)?;
         for input in &trace.logs {
             let images = &mut found.images;
-            let logs = sessions::replay(trace, *input, want_blocks, stops, chart, sites, images);
+            let logs = sessions::replay(trace, *input, shelf, stops, chart, sites, images);
             found.logs.extend(logs);
         }
         Ok(found)

@@ -1,7 +1,7 @@
 //! The replay of all images, each child from the moment of its fork in the parent's replay.
 
 use super::plan::{Head, Plan, observed, pid};
-use super::{Image, Images, Pauses, Start, Stop, Stops};
+use super::{Image, Images, Pauses, Shelf, Start, Stop, Stops};
 use crate::declare::Began;
 use crate::event::Event;
 use crate::order::{self, Order};
@@ -25,7 +25,7 @@ struct Run<'t> {
     trace: &'t mut Trace,
     sites: &'t mut SiteTable,
     plan: Plan,
-    want_blocks: bool,
+    shelf: &'t mut Shelf,
     images: Vec<Option<Image>>,
     /// Modules and stack nodes that children took over.
     copied: usize,
@@ -40,7 +40,7 @@ struct Run<'t> {
 /// An input can no longer be read.
 pub(super) fn all(
     trace: &mut Trace,
-    want_blocks: bool,
+    shelf: &mut Shelf,
     stops: &Stops,
     chart: &Chart,
     sites: &mut SiteTable,
@@ -48,7 +48,7 @@ pub(super) fn all(
     let mut run = Run {
         stops,
         chart,
-        want_blocks,
+        shelf,
         plan: Plan::default(),
         images: Vec::new(),
         copied: 0,
@@ -220,7 +220,8 @@ impl Run<'_> {
             false => (claimed.taken, claimed.culled),
         };
         let replay = running.replay;
-        let outcome = replay.finish(taken, culled, self.want_blocks, self.sites);
+        let mut outcome = replay.finish(taken, culled, self.shelf.wanted, self.sites);
+        let blocks = self.shelf.put(mem::take(&mut outcome.blocks));
         self.images[stream] = Some(Image {
             tag: claimed.tag,
             pid: pid(claimed, declaration.as_ref()),
@@ -234,6 +235,7 @@ impl Run<'_> {
             knows_first,
             declaration,
             outcome,
+            blocks,
             wait_status: None,
             seen_to_end: None,
             is_stopped: running.is_stopped,

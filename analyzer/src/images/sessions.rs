@@ -1,12 +1,13 @@
 //! Replays the sessions of logs of glibc's mtrace: each is a process image of its own.
 
 use crate::address::Machine;
-use crate::images::{Image, Pauses, Start, Stops};
+use crate::images::{Image, Pauses, Shelf, Start, Stops};
 use crate::log::{self, Batch, Condition, Reader, Seen, Session};
 use crate::progress;
 use crate::replay::{self, Beginning, Chart, Events, Replay};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
+use std::mem;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -46,7 +47,7 @@ impl Log {
 pub(crate) fn replay(
     trace: &Trace,
     input: u32,
-    want_blocks: bool,
+    shelf: &mut Shelf,
     stops: &Stops,
     chart: &Chart,
     sites: &mut SiteTable,
@@ -61,13 +62,7 @@ pub(crate) fn replay(
         while reader.next_session() {
             let before = images.iter().filter(|it| it.session.is_some()).count();
             let last = stops.of_session(before);
-            images.push(replay_session(
-                &mut reader,
-                want_blocks,
-                last,
-                &chart,
-                sites,
-            ));
+            images.push(replay_session(&mut reader, shelf, last, &chart, sites));
         }
         logs.push(Log::of(&reader));
     }
@@ -76,7 +71,7 @@ pub(crate) fn replay(
 
 fn replay_session(
     reader: &mut Reader<'_>,
-    want_blocks: bool,
+    shelf: &mut Shelf,
     last: Option<u64>,
     chart: &Chart,
     sites: &mut SiteTable,
@@ -94,7 +89,7 @@ fn replay_session(
     run(&mut replay, reader, end, sites);
     let session = reader.session;
     let taken = last.map_or(session.taken, |_| 0);
-    let mut outcome = replay.finish(taken, 0, want_blocks, sites);
+    let mut outcome = replay.finish(taken, 0, shelf.wanted, sites);
     if session.is_mixed {
         for fault in &mut outcome.faults {
             fault.is_whole = false;
@@ -104,6 +99,7 @@ fn replay_session(
         tag: 0,
         declaration: None,
         pid: None,
+        blocks: shelf.put(mem::take(&mut outcome.blocks)),
         outcome,
         wait_status: None,
         seen_to_end: None,

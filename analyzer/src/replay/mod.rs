@@ -27,14 +27,14 @@ mod threads;
 mod timeline;
 mod usage;
 
-pub(crate) use block::Moment;
+pub(crate) use block::{Block, Moment};
 pub(crate) use call::Batch;
 pub(crate) use chart::{Chart, Only};
 pub(crate) use events::Events;
 pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use histogram::Histogram;
 pub(crate) use numbers::Numbers;
-pub(crate) use outcome::{LiveBlock, Outcome, SiteRow};
+pub(crate) use outcome::{LiveBlock, Outcome, SiteRow, Wanted};
 pub(crate) use threads::ThreadUsage;
 pub(crate) use timeline::Timeline;
 

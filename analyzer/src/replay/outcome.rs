@@ -45,6 +45,15 @@ impl SiteRow {
     }
 }
 
+/// Which of the single live blocks are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    None,
+    /// Those that were not inherited.
+    Own,
+    All,
+}
+
 /// A block that was never released, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveBlock {
@@ -98,13 +107,12 @@ pub(crate) struct Outcome {
 }
 
 impl Replay {
-    /// Ends the replay. Numbers below `taken` were all taken, and `culled` records left out on purpose; `want_blocks` keeps the single
-    /// live blocks.
+    /// Ends the replay. Numbers below `taken` were all taken, and `culled` records left out on purpose.
     pub(crate) fn finish(
         mut self,
         taken: u64,
         culled: u32,
-        want_blocks: bool,
+        wanted: Wanted,
         sites: &mut SiteTable,
     ) -> Outcome {
         let events = &mut self.events;
@@ -133,7 +141,10 @@ impl Replay {
             ..
         } = self;
         let was_there = events.counts.records > 0; // else it is a child before its fork
-        let listed = (want_blocks && was_there).then(|| blocks(heap, first_own));
+        let listed = match wanted {
+            Wanted::Own | Wanted::All if was_there => blocks(heap, first_own, wanted),
+            _ => Vec::new(),
+        };
         ledger.tell(&mut events.counts, was_there);
         events.counts.unseen_releases += gone.len() as u64;
         let mut failed: Vec<_> = events.failed.into_iter().collect();
@@ -151,7 +162,7 @@ impl Replay {
             is_bypassed,
             has_culled: events.has_culled,
             sites: rows,
-            blocks: listed.unwrap_or_default(),
+            blocks: listed,
             threads,
             failed,
             sizes: ledger.sizes,
@@ -199,15 +210,21 @@ impl Replay {
     }
 }
 
-/// The live blocks of `heap`, in order; those with numbers below `first_own` are the parent's.
-fn blocks(heap: Heap, first_own: u64) -> Vec<LiveBlock> {
-    let mut blocks = Vec::with_capacity(heap.live());
+/// The live blocks of `heap` that are wanted, in order; those with numbers below `first_own` are the parent's.
+fn blocks(heap: Heap, first_own: u64, wanted: Wanted) -> Vec<LiveBlock> {
+    let mut blocks = match wanted {
+        Wanted::All => Vec::with_capacity(heap.live()),
+        _ => Vec::new(),
+    };
     heap.into_live_blocks(|address, block| {
-        blocks.push(LiveBlock {
-            address,
-            block,
-            is_inherited: block.number < first_own,
-        });
+        let is_inherited = block.number < first_own;
+        if wanted == Wanted::All || !is_inherited {
+            blocks.push(LiveBlock {
+                address,
+                block,
+                is_inherited,
+            });
+        }
     });
     blocks.sort_unstable_by_key(|live| (live.block.number, live.address));
     // An inherited block that a realloc left as it was stands in the child's layer as well.

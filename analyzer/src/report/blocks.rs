@@ -1,8 +1,10 @@
 //! Single blocks.
 
 use super::{Stack, Warning, is_false};
+use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
-use std::fmt;
+use std::sync::Arc;
+use std::{fmt, io};
 
 /// The single blocks of `blocks --live`.
 #[derive(Clone, Debug, Serialize)]
@@ -54,7 +56,95 @@ pub struct ProcessBlocks {
     #[serde(skip_serializing_if = "is_false")]
     pub ended: bool,
     /// The blocks.
-    pub blocks: Vec<Block>,
+    pub blocks: BlockList,
+}
+
+/// Where a list of blocks takes them from, each time that it is gone through: they may be more than there is room for as they are shown.
+pub trait BlockSource: Send + Sync {
+    /// All of them; an error, which is the last then, where they can no longer be read.
+    fn blocks(&self) -> Box<dyn Iterator<Item = io::Result<Block>> + '_>;
+}
+
+impl BlockSource for Vec<Block> {
+    fn blocks(&self) -> Box<dyn Iterator<Item = io::Result<Block>> + '_> {
+        Box::new(self.iter().cloned().map(Ok))
+    }
+}
+
+/// Blocks in order of number, and what they come to.
+#[derive(Clone)]
+pub struct BlockList {
+    source: Arc<dyn BlockSource>,
+    pub(crate) sums: BlockSums,
+}
+
+/// What blocks come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockSums {
+    pub(crate) number: usize,
+    pub(crate) bytes: u64,
+    pub(crate) inherited: usize,
+    pub(crate) inherited_bytes: u64,
+    /// When the last was handed out.
+    pub(crate) last_ns: Option<u64>,
+}
+
+impl BlockList {
+    /// Goes through them once.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub fn of(source: impl BlockSource + 'static) -> io::Result<Self> {
+        let mut sums = BlockSums::default();
+        for block in source.blocks() {
+            let block = block?;
+            sums.number += 1;
+            sums.bytes = sums.bytes.saturating_add(block.size);
+            if block.inherited {
+                sums.inherited += 1;
+                sums.inherited_bytes = sums.inherited_bytes.saturating_add(block.size);
+            }
+            sums.last_ns = sums.last_ns.max(block.time_ns);
+        }
+        Ok(Self {
+            source: Arc::new(source),
+            sums,
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sums.number
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sums.number == 0
+    }
+
+    /// The blocks, as far as they can still be read.
+    pub fn iter(&self) -> impl Iterator<Item = Block> + '_ {
+        self.source.blocks().map_while(Result::ok)
+    }
+}
+
+impl fmt::Debug for BlockList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sums.fmt(f)
+    }
+}
+
+impl Serialize for BlockList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.sums.number))?;
+        for block in self.source.blocks() {
+            list.serialize_element(&block.map_err(S::Error::custom)?)?;
+        }
+        list.end()
+    }
 }
 
 /// An address, shown as `0x…`. Lists of blocks can be long, so it is no text until then.

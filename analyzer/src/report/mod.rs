@@ -17,7 +17,7 @@ pub mod system;
 pub mod text;
 pub mod usage;
 
-pub use blocks::{Address, Block, LiveAt, LiveBlocks, ProcessBlocks};
+pub use blocks::{Address, Block, BlockList, BlockSource, LiveAt, LiveBlocks, ProcessBlocks};
 pub use columns::escape;
 pub use contents::{Contents, Defect, ProcessContents, State, Tally, Wholeness};
 pub use difference::{Difference, ErrorChange, SiteChange, SiteSums, WholeSums};

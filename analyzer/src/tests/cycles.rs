@@ -1,6 +1,7 @@
 //! Blocks at a moment, of a stretch of time, and the history of an address.
 
 use super::made::Made;
+use crate::replay::Wanted;
 use crate::report::LiveBlocks;
 use crate::trace::Trace;
 use crate::{Options, Selection, Until, findings, replayed};
@@ -26,8 +27,8 @@ fn listed(selection: &Selection, until: Option<Until>) -> Vec<(String, u64)> {
         until,
         ..Options::default()
     };
-    let (mut images, sites) = replayed(&mut trace, true, &options).unwrap();
-    let live: LiveBlocks = findings::live(&trace, &mut images, &sites, selection, &options);
+    let (images, sites) = replayed(&mut trace, Wanted::All, &options).unwrap();
+    let live: LiveBlocks = findings::live(&trace, &images, &sites, selection, &options).unwrap();
     assert!(live.warnings.iter().all(|warning| warning.kind != "cut"));
     let of_process = live.processes[0].blocks.iter();
     of_process

@@ -1,6 +1,7 @@
 //! Forked children: what they inherit, and what they do with it.
 
 use super::made::{Made, REALLOC_NEW, REALLOC_OLD, live_blocks, report, warned};
+use crate::replay::Wanted;
 use crate::report::{FaultKind, ProcessBlocks};
 use crate::trace::Trace;
 use crate::{Options, Selection, Until, analyze_trace, findings, replayed};
@@ -75,8 +76,8 @@ fn live_at(inputs: Vec<Vec<u8>>, until: Until) -> Vec<Vec<(String, u64, bool)>> 
         until: Some(until),
         ..Options::default()
     };
-    let (mut images, sites) = replayed(&mut trace, true, &options).unwrap();
-    let live = findings::live(&trace, &mut images, &sites, &Selection::default(), &options);
+    let (images, sites) = replayed(&mut trace, Wanted::All, &options).unwrap();
+    let live = findings::live(&trace, &images, &sites, &Selection::default(), &options).unwrap();
     let blocks = |process: &ProcessBlocks| {
         let blocks = process.blocks.iter();
         let blocks = blocks.map(|it| (it.address.to_string(), it.size, it.inherited));
@@ -146,8 +147,8 @@ fn a_child_that_began_before_a_moment_inherits_all_that_was_there_at_its_fork() 
         until: Some(at(20)),
         ..Options::default()
     };
-    let (images, sites) = replayed(&mut trace, true, &options).unwrap();
-    let report = findings::report(&trace, &images, &sites, &options);
+    let (images, sites) = replayed(&mut trace, Wanted::Own, &options).unwrap();
+    let report = findings::report(&trace, &images, &sites, &options).unwrap();
     assert!(report.processes.iter().all(|it| it.errors.is_empty()));
 }
 
@@ -207,12 +208,15 @@ fn inherited_blocks_are_listed_as_such() {
         let blocks = &live.processes[index].blocks;
         blocks
             .iter()
-            .map(|it| (it.address.0, it.inherited, &*it.stack[0].address))
+            .map(|it| (it.address.0, it.inherited, it.stack[0].address.clone()))
             .collect::<Vec<_>>()
     };
-    let expected = [(A, false, "0x400010"), (B, false, "0x400020")];
+    let of = |expected: [(u64, bool, &str); 2]| {
+        expected.map(|(address, inherited, call)| (address, inherited, call.to_owned()))
+    };
+    let expected = of([(A, false, "0x400010"), (B, false, "0x400020")]);
     assert_eq!(blocks(0), expected);
-    let expected = [(B, true, "0x400020"), (0x3000, false, "0x400040")];
+    let expected = of([(B, true, "0x400020"), (0x3000, false, "0x400040")]);
     assert_eq!(blocks(1), expected);
 }
 

@@ -1,5 +1,6 @@
 //! Traces made byte by byte, by the offsets in SPEC.md and without the format crate, so that a wrong edit there shows.
 
+use crate::replay::Wanted;
 use crate::report::{LiveBlocks, Report};
 use crate::sites::SiteTable;
 use crate::trace::Trace;
@@ -276,14 +277,9 @@ pub(crate) fn report(inputs: impl IntoIterator<Item = Vec<u8>>) -> Report {
 pub(crate) fn live_blocks(inputs: impl IntoIterator<Item = Vec<u8>>) -> LiveBlocks {
     let mut trace = Trace::of_bytes(inputs).unwrap();
     let mut sites = SiteTable::default();
-    let mut images = Images::of(&mut trace, true, &Stops::default(), &mut sites).unwrap();
-    findings::live(
-        &trace,
-        &mut images,
-        &sites,
-        &Selection::default(),
-        &Options::default(),
-    )
+    let images = Images::of(&mut trace, Wanted::All, &Stops::default(), &mut sites).unwrap();
+    let (selection, options) = (Selection::default(), Options::default());
+    findings::live(&trace, &images, &sites, &selection, &options).unwrap()
 }
 
 /// The counts of the warnings of a kind.

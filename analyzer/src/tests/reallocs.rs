@@ -28,7 +28,7 @@ fn a_failed_realloc_leaves_the_block_as_it_was() {
         .realloc(A, None, 1 << 60, 0x20)
         .end(0);
     let live = live_blocks([made.bytes()]);
-    let block = &live.processes[0].blocks[0];
+    let block = live.processes[0].blocks.iter().next().unwrap();
     assert_eq!((block.size, &*block.stack[0].address), (10729, "0x400010"));
 }
 
@@ -58,7 +58,7 @@ fn a_resized_block_has_its_new_size_and_line() {
         assert_eq!((totals.allocated_bytes, totals.live_bytes), (32, 24));
         assert_eq!((totals.peak_bytes, totals.live_blocks), (24, 1));
         let live = live_blocks([made.bytes()]);
-        let block = &live.processes[0].blocks[0];
+        let block = live.processes[0].blocks.iter().next().unwrap();
         assert_eq!((block.size, block.time_ns), (24, Some(9_000_000)));
         assert_eq!(block.address.to_string(), format!("{to:#x}"));
         assert_eq!(block.stack[0].address, "0x400020");

@@ -41,6 +41,8 @@ pub enum TraceError {
         /// What seems to have happened on the way, if its mark is there.
         translation: Option<Translation>,
     },
+    /// Blocks that were laid aside in a temporary file cannot be read back.
+    LaidAside(io::Error),
     /// No process that is asked for is in the inputs.
     NoProcess {
         /// The pid that was asked for.
@@ -111,6 +113,7 @@ impl fmt::Display for TraceError {
                 )?;
                 translation.map_or(Ok(()), |translation| write!(f, ": {translation}"))
             }
+            Self::LaidAside(_) => write!(f, "cannot read back a temporary file"),
             Self::NoProcess { pid } => write!(f, "no process {pid} is in the trace"),
             Self::Version { path, found } => write!(
                 f,

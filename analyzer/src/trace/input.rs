@@ -5,11 +5,10 @@ use super::frames::Frames;
 use super::text::Text;
 use super::unpack::{self, Broken};
 use super::{TraceError, Translation, undo};
-use crate::progress;
-use std::env;
-use std::fs::{File, OpenOptions};
+use crate::{nameless, progress};
+use std::fs::File;
 use std::io::{self, Cursor, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -238,13 +237,7 @@ impl Store {
 
     /// What `bytes` and all of `rest` hold, laid aside in a file without a name, or in memory where there can be none.
     pub(crate) fn laid_aside(bytes: &[u8], rest: &mut dyn Read) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_TMPFILE)
-            .mode(0o600)
-            .open(env::temp_dir());
-        let Ok(mut file) = file else {
+        let Ok(mut file) = nameless::file() else {
             let mut all = bytes.to_vec();
             rest.read_to_end(&mut all)?;
             return Ok(Self::Memory(all.into()));

@@ -3,6 +3,7 @@
 use super::TextOptions;
 use super::page::{Ink, Page, command_line};
 use super::stack::{Call, Names, rows};
+use crate::report::blocks::BlockSums;
 use crate::report::columns::{aligned, columns, cut_end, right};
 use crate::report::format::{bytes, count, counted, exact_moment};
 use crate::report::{Block, LiveAt, LiveBlocks, ProcessBlocks};
@@ -16,9 +17,8 @@ pub fn render_blocks(live: &LiveBlocks, options: &TextOptions) -> String {
     let last = live
         .processes
         .iter()
-        .flat_map(|process| &process.blocks)
-        .filter_map(|block| block.time_ns)
-        .max();
+        .map(|process| process.blocks.sums.last_ns);
+    let last = last.max().flatten();
     let mut page = Page::new(options, last.unwrap_or(0));
     let state = match (live.at, live.until_ns) {
         (LiveAt::Peak, _) => "live at the peak".to_owned(),
@@ -53,17 +53,18 @@ fn list(page: &mut Page<'_>, process: &ProcessBlocks, state: &str, none: &str) {
     let blocks = &process.blocks;
     let about = match blocks.len() {
         0 => none.to_owned(),
-        _ => sums(blocks, state),
+        _ => sums(&blocks.sums, state),
     };
     heading(page, process, about);
-    let (shown, rest) = page.cut(blocks);
+    let shown: Vec<Block> = blocks.iter().take(page.options.top).collect();
+    let rest = blocks.len() - shown.len();
     let names = Names::new(page, None);
     let calls: Vec<Call> = shown.iter().map(|block| names.call(&block.stack)).collect();
-    rows(page, &heads(page, shown), &calls);
-    if !rest.is_empty() {
+    rows(page, &heads(page, &shown), &calls);
+    if rest > 0 {
         page.remark(&format!(
             "… {} more (--top {})",
-            count(rest.len() as u64),
+            count(rest as u64),
             blocks.len()
         ));
     }
@@ -84,26 +85,18 @@ fn heading(page: &mut Page<'_>, process: &ProcessBlocks, mut about: String) {
 }
 
 /// How many there are, and how many of them are not the process's own to a report.
-fn sums(blocks: &[Block], state: &str) -> String {
-    let (all, size) = sum(blocks.iter());
-    let (inherited, of_parent) = sum(blocks.iter().filter(|block| block.inherited));
-    let text = format!("{} {state}, {}", counted(all, "block"), bytes(size));
+fn sums(sums: &BlockSums, state: &str) -> String {
+    let (all, inherited) = (sums.number as u64, sums.inherited as u64);
+    let text = format!("{} {state}, {}", counted(all, "block"), bytes(sums.bytes));
     match (inherited, all) {
         (0, _) => text,
         (1, 1) => format!("{text}; its parent's"),
         _ if inherited == all => format!("{text}; all of them its parent's"),
         _ => {
-            let (number, size) = (count(inherited), bytes(of_parent));
+            let (number, size) = (count(inherited), bytes(sums.inherited_bytes));
             format!("{text}; {number} of them its parent's, {size}")
         }
     }
-}
-
-/// How many, and how many bytes.
-fn sum<'b>(blocks: impl Iterator<Item = &'b Block>) -> (u64, u64) {
-    blocks.fold((0, 0), |(number, size), block| {
-        (number + 1, block.size.saturating_add(size))
-    })
 }
 
 fn heads(page: &Page<'_>, blocks: &[Block]) -> Vec<String> {

@@ -4,8 +4,8 @@ use super::super::{Ended, TextOptions, render, render_blocks, render_summary};
 use super::{SECOND, double_free, frame, leak, options, process, report, stack, text, words};
 use crate::report::columns::columns;
 use crate::report::{
-    Address, Block, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks, Process,
-    ProcessBlocks, Report, Totals,
+    Address, Block, BlockList, Doubt, Families, Fault, FaultKind, Inside, LiveAt, LiveBlocks,
+    Process, ProcessBlocks, Report, Totals,
 };
 
 #[test]
@@ -295,7 +295,7 @@ fn blocks_of(pid: u64, command: Option<&str>, blocks: Vec<Block>) -> ProcessBloc
         is_replaced: false,
         is_cut: false,
         ended: false,
-        blocks,
+        blocks: BlockList::of(blocks).unwrap(),
     }
 }
 
