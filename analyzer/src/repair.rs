@@ -143,8 +143,12 @@ impl Repair {
         let nameless = census.condition.damaged_frames.saturating_sub(writer.torn);
         writer.repaired.left_out += nameless;
         let unknown = nameless + writer.of_unknown_length();
-        if unknown > 0 || writer.copies > 0 {
-            writer.unknown(unknown, census.condition.damaged_bytes)?;
+        let condition = &census.condition;
+        let bytes = condition
+            .damaged_bytes
+            .saturating_add(condition.foreign_bytes);
+        if unknown > 0 || writer.copies > 0 || condition.foreign_bytes > 0 {
+            writer.unknown(unknown, bytes)?;
         }
         writer.out.flush()?;
         Ok(writer.repaired)
@@ -156,8 +160,22 @@ impl Repair {
 struct Reach {
     /// All below this one are accounted for.
     known: u64,
-    /// One that is in a frame that is left out, with others behind it perhaps.
-    left_out: u64,
+    /// By thread: the first number of the last frame of it that is left out, and of the last that is kept.
+    threads: BTreeMap<u32, (u64, u64)>,
+    /// Its last record is kept, behind which there is none.
+    has_last: bool,
+}
+
+impl Reach {
+    /// Whether a frame is left out of which nothing tells where its numbers end: neither those of others, which may lie between them, nor
+    /// the thread's next ones, nor the last of all.
+    fn is_open(&self) -> bool {
+        let is_open = |(thread, (left_out, kept)): (&u32, &(u64, u64))| {
+            *left_out > 0
+                && (*left_out >= self.known || !self.has_last && (*thread == 0 || kept < left_out))
+        };
+        self.threads.iter().any(is_open)
+    }
 }
 
 struct Writer<'w> {
@@ -229,16 +247,17 @@ impl Writer<'_> {
         let reach = self.reach(header);
         if source.is_kept() {
             reach.known = reach.known.max(source.highest.saturating_add(1));
+            let (_, kept) = reach.threads.entry(header.thread).or_default();
+            *kept = source.lowest.max(*kept);
+            let ends = |slot: &Slot| matches!(Record::decode(slot).op, Op::END | Op::EXEC);
+            reach.has_last |= believed(source).any(|(_, slot)| ends(slot));
         }
     }
 
     /// Frames left out of which nobody can tell how many records were in them: others come before whatever else is known.
     fn of_unknown_length(&self) -> u64 {
-        let last = self
-            .streams
-            .values()
-            .filter(|reach| reach.left_out >= reach.known.max(1));
-        self.lanes + last.count() as u64
+        let open = self.streams.values().filter(|reach| reach.is_open());
+        self.lanes + open.count() as u64
     }
 
     /// The records of a source that are to be believed, without those that differ from the one that is taken of their number.
@@ -268,7 +287,8 @@ impl Writer<'_> {
         if header.kind == FrameKind::LANES {
             self.lanes += 1;
         } else if holds_records(header) {
-            reach.left_out = reach.left_out.max(header.first);
+            let (left_out, _) = reach.threads.entry(header.thread).or_default();
+            *left_out = header.first.max(*left_out);
         }
         let header = Header {
             first: known.first.unwrap_or(0),

@@ -23,7 +23,7 @@ pub use frame::{
     SumKind, TRAILER_SIZE, trailer,
 };
 pub use lanes::{LANES_MAGIC, LANES_PAGE, LaneHeader, LanesTable};
-pub use op::{EndReason, Family, MoreKind, Op, flag};
+pub use op::{EndReason, Family, IN_PARENTS_MEMORY, MoreKind, Op, flag};
 pub use pack::{PACKED_RECORD, PACKED_START, Packed, Packer, Unpacker};
 pub use record::Record;
 pub use text::{TEXT_CHUNK, entries, text_records};

@@ -225,6 +225,9 @@ pub mod flag {
     pub const MORE: u8 = 1 << 7;
 }
 
+/// Size of the fork record of a child that is in its parent's memory, and has no stream of its own, until its `execve` (SPEC.md 4.4).
+pub const IN_PARENTS_MEMORY: u64 = 1;
+
 /// How a process image ended by its own will (SPEC.md 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]

@@ -9,7 +9,7 @@ use crate::image::{self, Image};
 use crate::lane::{self, Lane};
 use crate::sandbox::Wish;
 use crate::{clock, fatal, flush, loader, next, sys, turn};
-use heapwire_format::{EndReason, Op};
+use heapwire_format::{EndReason, IN_PARENTS_MEMORY, Op};
 
 /// Before the function with this index, which returns to `pc`. Gives its address; the caller jumps there.
 ///
@@ -133,7 +133,7 @@ fn announce(image: &Image, lane: &Lane, function: Function, pc: usize, [argument
         }
         _ if !image.is_ours() => {
             // The parent does not see it become a program of its own; the reader is to look for that program's stream.
-            lane.append_rare(Op::FORK, u64::from(sys::getpid()), 0, pc);
+            lane.append_rare(Op::FORK, u64::from(sys::getpid()), IN_PARENTS_MEMORY, pc);
             flush::empty_own(image, lane);
         }
         Function::Exit | Function::ExitC | Function::QuickExit => {

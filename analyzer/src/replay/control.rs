@@ -4,7 +4,15 @@ use super::events::Events;
 use crate::declare;
 use crate::event::Event;
 use crate::sites::SiteTable;
-use heapwire_format::{Op, Record, TEXT_CHUNK};
+use heapwire_format::{IN_PARENTS_MEMORY, Op, Record, TEXT_CHUNK};
+
+/// A child that a process forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forked {
+    pub(crate) pid: u64,
+    /// It had no stream of its own before an `execve`.
+    pub(crate) in_parents_memory: bool,
+}
 
 /// A module or a mark whose text has not all come yet.
 pub(super) struct Declaring {
@@ -29,7 +37,10 @@ impl Events {
             }
             Op::MODULE_UNLOADED => self.code.unload(record.ptr, event.number),
             Op::STACK_NODE => self.code.add_stack_node(record, event.number, sites),
-            Op::FORK => self.forked.push(record.ptr),
+            Op::FORK => self.forked.push(Forked {
+                pid: record.ptr,
+                in_parents_memory: record.size == IN_PARENTS_MEMORY,
+            }),
             Op::EXEC => self.ending.is_exec = true,
             Op::FAULT => {
                 const ABORT: u64 = 6;

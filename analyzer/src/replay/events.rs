@@ -3,7 +3,7 @@
 
 use super::call::{Batch, Call, Closing, Kind};
 use super::code::Code;
-use super::control::Declaring;
+use super::control::{Declaring, Forked};
 use super::marks::Marks;
 use super::numbers::Numbers;
 use super::threads::{OpenRealloc, Threads};
@@ -24,7 +24,7 @@ pub(crate) struct Events {
     pub(super) threads: Threads,
     pub(super) counts: Counts,
     pub(super) ending: Ending,
-    pub(super) forked: Vec<u64>,
+    pub(super) forked: Vec<Forked>,
     /// Calls that returned no memory, and the bytes they asked for, by site.
     pub(super) failed: FxHashMap<SiteId, (u64, u64)>,
     pub(super) marks: Marks,

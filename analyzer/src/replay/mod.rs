@@ -30,6 +30,7 @@ mod usage;
 pub(crate) use block::{Block, Moment};
 pub(crate) use call::Batch;
 pub(crate) use chart::{Chart, Only};
+pub(crate) use control::Forked;
 pub(crate) use events::Events;
 pub(crate) use fault::{RawFault, Target, Wrong};
 pub(crate) use histogram::Histogram;

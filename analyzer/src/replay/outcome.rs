@@ -1,6 +1,7 @@
 //! What the replay of one process image comes to.
 
 use super::block::Block;
+use super::control::Forked;
 use super::heap::Heap;
 use super::kept::Kept;
 use super::marks::Mark;
@@ -66,8 +67,8 @@ pub(crate) struct LiveBlock {
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     pub(crate) ending: Ending,
-    /// Pids of the children that it forked.
-    pub(crate) forked: Vec<u64>,
+    /// The children that it forked.
+    pub(crate) forked: Vec<Forked>,
     pub(crate) live_blocks: u64,
     pub(crate) live_bytes: u64,
     pub(crate) peak: PeakMoment,

@@ -86,9 +86,9 @@ pub struct TraceSummary {
     pub complete: bool,
     /// Records read.
     pub records: u64,
-    /// Numbers that no record carries.
+    /// Numbers that no record carries, of the processes that are in the trace.
     pub lost_records: u64,
-    /// More may be lost: the end of a process was not seen, or bytes are damaged.
+    /// More of these may be lost: the end of a process was not seen, or bytes are damaged.
     pub lost_is_lower_bound: bool,
     /// Of these, what the recorder itself counted as lost.
     pub lost_by_recorder: u64,

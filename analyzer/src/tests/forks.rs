@@ -450,6 +450,32 @@ fn a_child_and_an_image_of_which_nothing_is_there_are_named() {
         warned(&all, "child-missing") + warned(&all, "image-missing"),
         0
     );
+    // What it did before it became that program is not there; what did nothing before, lacks nothing.
+    let later = report([parent.bytes(), image.bytes()]);
+    assert_eq!(warned(&later, "child-missing"), 1);
+    let (mut parent, _) = family();
+    parent.push(0x75, 0, [4000 + 0xB0, 1, 0, 0]).end(0);
+    let later = report([parent.bytes(), image.bytes()]);
+    assert_eq!(warned(&later, "child-missing"), 0);
+}
+
+/// Times from before and after another start of the machine.
+#[test]
+fn inputs_that_count_time_from_different_moments_are_told_of() {
+    let made = |tag: u32, wall: u64| {
+        let mut made = Made::bare(tag);
+        made.declare(0x71, [4000, wall, made.frame.clock], "began=exec\0");
+        made.malloc(A, 1, 0x10).end(0).bytes()
+    };
+    const HOUR: u64 = 3_600_000_000_000;
+    let told = |walls: [u64; 2]| {
+        let report = report([made(0xA0, walls[0]), made(0xB0, walls[1])]);
+        warned(&report, "clocks-differ")
+    };
+    assert_eq!(told([HOUR, HOUR + 30_000_000_000]), 0);
+    assert_eq!(told([9 * HOUR, HOUR]), 1);
+    let in_one = [made(0xA0, HOUR), made(0xB0, 9 * HOUR)].concat();
+    assert_eq!(warned(&report([in_one]), "clocks-differ"), 0);
 }
 
 #[test]
@@ -472,7 +498,8 @@ fn what_comes_after_the_moment_that_is_asked_for_and_before_a_fork_is_not_missin
         let report = analyze_trace(Trace::of_bytes([bytes]).unwrap(), &options).unwrap();
         assert_eq!(report.trace.lost_records, 0);
         let inherited = report.processes.iter().map(|it| it.totals.inherited_blocks);
-        assert_eq!(inherited.sum::<u64>(), 0, "it was not there yet");
+        assert_eq!(inherited.sum::<u64>(), 0);
+        assert_eq!(report.processes.len(), 1, "the child was not there yet");
         assert_eq!(report.totals.live_blocks, 1);
     }
 }

@@ -1,13 +1,13 @@
 //! What is repaired is sound: no damage is left in it, a second repair changes nothing, and it tells of the processes what the
 //! damaged trace told.
 
-use super::made::{Made, MadeFrame, Slot, crc, put, report};
+use super::made::{Made, MadeFrame, Slot, crc, put, report, warned};
 use super::twin::{Chance, random_calls};
 use crate::Repair;
 use crate::findings::wholeness_of;
 use crate::report::json;
 use crate::trace::Input;
-use heapwire_format::{PACKED_RECORD, PACKED_START, Packer, Record};
+use heapwire_format::{Header, PACKED_RECORD, PACKED_START, Packer, Record};
 use std::path::Path;
 
 fn twice(bytes: &[u8]) -> (Input, Input) {
@@ -193,4 +193,43 @@ fn how_long_a_last_frame_was_stays_unknown() {
     whole[1][end] ^= 1;
     let told = report([repaired(&whole.concat()).unwrap()]).trace;
     assert_eq!((told.lost_is_lower_bound, told.lost_records), (false, 10));
+}
+
+/// A frame of one thread may hold numbers behind those of others that come after it.
+#[test]
+fn nor_is_it_known_of_a_threads_last_frame_though_others_go_on() {
+    for (ends, exact) in [(false, false), (true, true)] {
+        let mut made = Made::new(0xA0);
+        for block in 1..=40 {
+            made.malloc(0x1000 * block, 8, 0x10);
+        }
+        if ends {
+            made.end(0);
+        }
+        let mut frames = made.frames(10);
+        let other = frames[2].as_mut_slice();
+        let header = Header {
+            thread: 9,
+            ..Header::decode(other).unwrap()
+        };
+        other[..Header::SIZE].copy_from_slice(&header.encode());
+        let end = other.len() - 1;
+        other[end] ^= 1;
+        let once = repaired(&frames.concat()).unwrap();
+        is_sound_and_stays_so(&once, "a thread's last frame");
+        let told = report([once.clone()]).trace;
+        let left_out = warned(&report([once]), "left-out");
+        assert_eq!(left_out == 0, exact, "{told:?}");
+        assert!(ends || told.lost_is_lower_bound);
+    }
+}
+
+#[test]
+fn bytes_in_no_frame_are_told_of_after_a_repair() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10).end(0);
+    let bytes = [&[0; 500][..], &made.bytes()].concat();
+    let once = repaired(&bytes).unwrap();
+    is_sound_and_stays_so(&once, "zeros");
+    assert_eq!(warned(&report([once]), "left-out"), 500);
 }

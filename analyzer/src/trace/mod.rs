@@ -111,6 +111,8 @@ pub(crate) struct Trace {
     pub(crate) observed: Vec<Observed>,
     /// Frames that a repair left out, of which nobody knows whose they were.
     pub(crate) left_out: u64,
+    /// Bytes that a repair left out as they were in no frame.
+    pub(crate) left_out_bytes: u64,
     /// Records that a repair left out as another of their number came first.
     pub(crate) left_out_copies: u64,
     pub(crate) condition: Condition,
@@ -170,6 +172,7 @@ impl Trace {
             places: FxHashMap::default(),
             observed: Vec::new(),
             left_out: 0,
+            left_out_bytes: 0,
             left_out_copies: 0,
             condition: Condition::default(),
             logs: Vec::new(),
@@ -433,6 +436,7 @@ impl Trace {
         for record in source.slots().iter().map(Record::decode) {
             if record.op == Op::LEFT_OUT {
                 self.left_out = self.left_out.saturating_add(record.ptr);
+                self.left_out_bytes = self.left_out_bytes.saturating_add(record.size);
                 self.left_out_copies = self.left_out_copies.saturating_add(record.pc);
             }
             let observed = Observed::of(&record, source.place.clock, streams);

@@ -1,8 +1,10 @@
 //! What the reader of a report must know before trusting it, a sentence each.
 
 mod armour;
+mod clocks;
 mod culled;
 mod logs;
+mod unseen;
 mod versions;
 
 use crate::findings::bypass::Bypass;
@@ -12,7 +14,7 @@ use crate::images::{Image, Images, Start};
 use crate::report::Warning;
 use crate::trace::Trace;
 use crate::{Options, Selection, Until, time};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 /// The warnings of a trace and its process images, without those of modules.
 pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
@@ -25,12 +27,13 @@ pub(crate) fn of(trace: &Trace, found: &Images) -> Vec<Warning> {
     armour::add_to(&mut warnings, trace, images);
     versions::add_to(&mut warnings, &trace.condition, images);
     of_beginnings(images, &mut warnings);
+    clocks::add_to(&mut warnings, trace, images);
     of_own_functions(images, &mut warnings);
     of_blocks(images, &mut warnings);
     of_places(images, &mut warnings);
     culled::add_to(&mut warnings, images);
     of_ends(trace, images, &mut warnings);
-    of_unseen(images, &mut warnings);
+    unseen::add_to(&mut warnings, images);
     warnings
 }
 
@@ -157,7 +160,7 @@ fn of_numbers(trace: &Trace, all: &[Image], warnings: &mut Vec<Warning>) {
         "lost-on-the-way",
         on_the_way,
         format!(
-            "{}{} made but not in the trace: {consequence}.",
+            "{}{} made but not in the trace: {consequence}. A process that was forked in what is missing may be missing as a whole.",
             if is_lower { "At least " } else { "" },
             counted(on_the_way, "record was", "records were")
         ),
@@ -235,6 +238,19 @@ fn of_repair(trace: &Trace, warnings: &mut Vec<Warning>) {
             "{} left out when the trace was repaired, of which nobody knows whose they were or how many records they held: leaks are an \
              upper bound, and all of a process may be missing.",
             counted(trace.left_out, "frame was", "frames were")
+        ),
+    );
+    let bytes = match trace.left_out + trace.left_out_copies {
+        0 => trace.left_out_bytes,
+        _ => 0, // which are of these
+    };
+    add(
+        warnings,
+        "left-out",
+        bytes,
+        format!(
+            "{} in no frame, and left out when the trace was repaired.",
+            counted(bytes, "byte was", "bytes were")
         ),
     );
     add(
@@ -414,77 +430,6 @@ fn why_cut(trace: &Trace, cut: &[&Image]) -> String {
     } else {
         format!("{it_ran}, a signal ended {it}, or the rest of the trace is missing")
     }
-}
-
-/// Images that the trace names and does not have: nobody must take its silence on them for good news.
-fn of_unseen(images: &[Image], warnings: &mut Vec<Warning>) {
-    const WHY: &str = "in another file, without a call, or impossible to record (linked statically, set-user-ID, a trace that could not be written)";
-    let mut known: FxHashMap<u64, (usize, usize)> = FxHashMap::default();
-    for image in images {
-        if let Some(pid) = image.pid {
-            let (all, replaced) = known.entry(pid).or_default();
-            *all += 1;
-            *replaced += usize::from(End::of(image) == End::Exec);
-        }
-    }
-    let replaced: Vec<_> = images
-        .iter()
-        .filter(|it| End::of(it) == End::Exec)
-        .filter(|it| {
-            it.pid
-                .is_some_and(|pid| known.get(&pid).is_some_and(|(all, gone)| all == gone))
-        })
-        .collect();
-    add(
-        warnings,
-        "image-missing",
-        replaced.len() as u64,
-        format!(
-            "What {} became by exec is not among the inputs: {WHY}.",
-            processes(&replaced)
-        ),
-    );
-    let missing = children_unseen(images, |pid| known.contains_key(&pid));
-    add(
-        warnings,
-        "child-missing",
-        missing,
-        format!(
-            "{} not among the inputs: {WHY}.",
-            counted(missing, "forked child is", "forked children are")
-        ),
-    );
-}
-
-/// How many forked children are not among the images. One in a pid namespace of its own calls itself, and its parent, otherwise than
-/// that one does: such a child of the same parent counts for one whose pid nobody has.
-fn children_unseen(images: &[Image], is_known: impl Fn(u64) -> bool) -> u64 {
-    let mut told = FxHashSet::default();
-    let mut unseen: FxHashMap<u32, u64> = FxHashMap::default();
-    let pids: FxHashMap<u32, Option<u64>> = images.iter().map(|it| (it.tag, it.pid)).collect();
-    for image in images {
-        let new = image.outcome.forked.iter().filter(|pid| told.insert(**pid));
-        let count = new.filter(|pid| !is_known(**pid)).count() as u64;
-        unseen.insert(image.tag, count);
-    }
-    for image in images {
-        let Some((declared, fork)) = image
-            .declaration
-            .as_ref()
-            .and_then(|it| Some((it, it.fork?)))
-        else {
-            continue;
-        };
-        let is_told = image.pid.is_some_and(|pid| told.contains(&pid));
-        let is_elsewhere = declared.parent_pid != pids.get(&fork.parent).copied().flatten();
-        if !is_told
-            && is_elsewhere
-            && let Some(count) = unseen.get_mut(&fork.parent)
-        {
-            *count = count.saturating_sub(1);
-        }
-    }
-    unseen.values().sum()
 }
 
 /// Why there is nothing to report, as far as the trace says.

@@ -104,7 +104,7 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
     part(page, report);
     match (all.is_empty(), report.filter.is_empty()) {
         (true, _) => {}
-        (false, true) => sums(page, &report.totals),
+        (false, true) => sums(page, report),
         (false, false) => {
             page.blank();
             live_part(page, all, ", in all processes");
@@ -113,11 +113,16 @@ pub(super) fn of_many(page: &mut Page<'_>, report: &Report) {
 }
 
 /// The key figures of all processes together.
-fn sums(page: &mut Page<'_>, totals: &Totals) {
+fn sums(page: &mut Page<'_>, report: &Report) {
+    let totals = &report.totals;
+    let when = match report.until_ns {
+        Some(_) => "live then",
+        None => "live at end",
+    };
     page.blank();
     let blocks = counted(totals.live_blocks, "block");
     let note = format!("{blocks}, in all processes");
-    page.figure(None, "live at end", &bytes(totals.live_bytes), &note);
+    page.figure(None, when, &bytes(totals.live_bytes), &note);
     let releases = counted(totals.releases, "release");
     let note = format!("{} in all, {releases}", bytes(totals.allocated_bytes));
     page.figure(None, "allocations", &count(totals.allocations), &note);
