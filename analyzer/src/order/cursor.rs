@@ -45,7 +45,7 @@ impl Stretch {
     const SHORT: u16 = 10;
 
     /// The stretch that begins at a slot, where times count from `clock`. Without a reading at both ends times stand as they
-    /// are, and are open if what holds the slots is `is_late`.
+    /// are, and are open if the one behind is far, or is missing and what holds the slots `is_late`.
     #[inline(never)]
     pub(super) fn at(slots: &[Slot], from: usize, clock: u64, is_late: bool) -> Self {
         let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
@@ -67,9 +67,17 @@ impl Stretch {
         if !first.is_some_and(is_reading) {
             let is_alike = |slot: &&Slot| is_heap(slot) && !is_reading(slot) && time(slot) == begin;
             let alike = slots[from..].iter().take(Self::MOST);
+            let to = from + alike.take_while(is_alike).count();
+            // The reading before them is in another frame; one after them tells as much as it does there. In a frame of several
+            // threads, it may be another's.
+            let after = slots.get(to).filter(|slot| Op(slot[0]) != Op::THREAD);
+            let after = after.filter(|slot| !is_alike(slot));
+            let length = after.map(|slot| time(slot).saturating_sub(begin));
+            let is_open = length.map_or(is_late, |length| length > Self::SHORT);
             return Self {
-                to: from + alike.take_while(is_alike).count(),
-                open_from: if is_late { from } else { usize::MAX },
+                to,
+                open_from: if is_open { from } else { usize::MAX },
+                within: length.map(|length| u64::from(length) * MILLISECOND),
                 ..alone
             };
         }
@@ -210,18 +218,18 @@ impl Cursor {
         let mut stretch = self.stretch;
         for at in range {
             let sorted = self.sorted.as_ref().and_then(|sorted| sorted.get(at));
-            let (slot, tid) =
+            let (lies_at, tid) =
                 sorted.map_or((at, place.tid), |(_, slot, tid)| (*slot as usize, *tid));
-            let Some(slot) = slots.get(slot) else {
+            let Some(slot) = slots.get(lies_at) else {
                 break;
             };
             let head = Head::of(slot);
             if !head.is_record() {
                 continue;
             }
-            let clock = if self.sorted.is_some() {
-                let passed = u64::from(Record::decode(slot).time) * MILLISECOND;
-                time::known(place.clock.saturating_add(passed))
+            let clock = if sorted.is_some() {
+                let stretch = Stretch::at(slots, lies_at, place.clock, place.is_late);
+                stretch.clock(lies_at)
             } else {
                 if at >= stretch.to || at < stretch.from {
                     stretch = Stretch::at(slots, at, place.clock, place.is_late);
@@ -307,6 +315,24 @@ mod tests {
         ];
         let expected = [100, 103, 106, 109, 109, 99].map(|time| (time, false));
         assert_eq!(times(&slots, false), expected);
+    }
+
+    #[test]
+    fn a_frame_may_begin_after_a_pause_with_records_that_read_no_clock() {
+        let slots = [
+            slot(5, false),
+            slot(5, false),
+            slot(1829, true),
+            slot(1829, false),
+        ];
+        for is_late in [false, true] {
+            let expected = [(5, true), (5, true), (1829, false), (1829, is_late)];
+            assert_eq!(times(&slots, is_late), expected);
+        }
+        let latest = time::latest(Stretch::at(&slots, 0, 7, false).clock(1)).unwrap();
+        assert!((1_829_000_000..2_100_000_000).contains(&latest));
+        let short = [slot(5, false), slot(14, true)];
+        assert_eq!(times(&short, true), [(5, false), (14, false)]);
     }
 
     #[test]
