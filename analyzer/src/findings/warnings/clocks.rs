@@ -27,8 +27,8 @@ pub(super) fn add_to(warnings: &mut Vec<Warning>, trace: &Trace, images: &[Image
         "clocks-differ",
         (apart > SET).into(),
         format!(
-            "The inputs do not count time from one moment: between the starts of their machines lie {}. Times of one do not compare with those of another, \
-             and a time that is asked for counts from the lowest of all.",
+            "The inputs may not count time from one moment: by their dates, their machines were started {} apart, or a clock was set meanwhile. \
+             If so, times of one do not compare with those of another, and a time that is asked for counts from the lowest of all.",
             duration(apart)
         ),
     );
