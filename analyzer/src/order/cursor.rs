@@ -44,10 +44,16 @@ impl Stretch {
     /// Milliseconds that times may be off by.
     const SHORT: u16 = 10;
 
-    /// The stretch that begins at a slot, where times count from `clock`. Without a reading at both ends times stand as they
+    /// The stretch that begins at a slot, which is one of those that `is_record` is true of, where times count from `clock`. Without a reading at both ends times stand as they
     /// are, and are open if the one behind is far, or is missing and what holds the slots `is_late`.
     #[inline(never)]
-    pub(super) fn at(slots: &[Slot], from: usize, clock: u64, is_late: bool) -> Self {
+    pub(super) fn at(
+        slots: &[Slot],
+        is_record: impl Fn(usize) -> bool,
+        from: usize,
+        clock: u64,
+        is_late: bool,
+    ) -> Self {
         let time = |slot: &Slot| u16::from_le_bytes([slot[2], slot[3]]);
         let is_heap = |slot: &Slot| Op(slot[0]).is_heap();
         let is_reading = |slot: &Slot| is_heap(slot) && slot[1] & flag::TIME_READ != 0;
@@ -65,14 +71,14 @@ impl Stretch {
             return alone;
         }
         if !first.is_some_and(is_reading) {
-            let is_alike = |slot: &&Slot| is_heap(slot) && !is_reading(slot) && time(slot) == begin;
-            let alike = slots[from..].iter().take(Self::MOST);
-            let to = from + alike.take_while(is_alike).count();
-            // The reading before them is in another frame; one after them tells as much as it does there. In a frame of several
-            // threads, it may be another's.
-            let after = slots.get(to).filter(|slot| Op(slot[0]) != Op::THREAD);
-            let after = after.filter(|slot| !is_alike(slot));
-            let length = after.map(|slot| time(slot).saturating_sub(begin));
+            let is_alike = |slot: &Slot| is_heap(slot) && !is_reading(slot) && time(slot) == begin;
+            let mut others = slots.iter().enumerate().skip(from).take(Self::MOST);
+            let after = others.find(|(at, slot)| is_record(*at) && !is_alike(slot));
+            let most = slots.len().min(from + Self::MOST);
+            let to = after.map_or(most, |(at, _)| at);
+            // The reading before them is in another frame; one after them, which the end has as well, tells as much as it does there.
+            let after = after.filter(|(_, slot)| is_reading(slot) || Op(slot[0]) == Op::END);
+            let length = after.map(|(_, slot)| time(slot).saturating_sub(begin));
             let is_open = length.map_or(is_late, |length| length > Self::SHORT);
             return Self {
                 to,
@@ -82,7 +88,8 @@ impl Stretch {
             };
         }
         let mut after = slots.iter().enumerate().skip(from + 1).take(Self::MOST);
-        match after.find(|(_, slot)| is_reading(slot) || time(slot) != begin) {
+        let tells = |slot: &Slot| is_reading(slot) || time(slot) != begin;
+        match after.find(|(at, slot)| tells(slot) && is_record(*at)) {
             // Others than heap records have no room for the flag.
             Some((to, slot)) if is_reading(slot) || !is_heap(slot) => {
                 let length = time(slot).saturating_sub(begin);
@@ -215,6 +222,11 @@ impl Cursor {
     pub(super) fn events(&mut self, range: Range<usize>, mut each: impl FnMut(RawEvent<'_>)) {
         let place = &self.source.place;
         let slots = self.source.slots();
+        let source = &self.source;
+        let is_record = |at: usize| {
+            let is_one = slots.get(at).is_some_and(|slot| Head::of(slot).is_record());
+            is_one && (source.impossible == 0 || source.number(at).is_some())
+        };
         let mut stretch = self.stretch;
         for at in range {
             let sorted = self.sorted.as_ref().and_then(|sorted| sorted.get(at));
@@ -228,11 +240,11 @@ impl Cursor {
                 continue;
             }
             let clock = if sorted.is_some() {
-                let stretch = Stretch::at(slots, lies_at, place.clock, place.is_late);
+                let stretch = Stretch::at(slots, is_record, lies_at, place.clock, place.is_late);
                 stretch.clock(lies_at)
             } else {
                 if at >= stretch.to || at < stretch.from {
-                    stretch = Stretch::at(slots, at, place.clock, place.is_late);
+                    stretch = Stretch::at(slots, is_record, at, place.clock, place.is_late);
                 }
                 stretch.clock(at)
             };
@@ -292,7 +304,7 @@ mod tests {
         (0..slots.len())
             .map(|at| {
                 if at >= stretch.to {
-                    stretch = Stretch::at(slots, at, 7, is_late);
+                    stretch = Stretch::at(slots, |_| true, at, 7, is_late);
                 }
                 let clock = stretch.clock(at);
                 (
@@ -329,7 +341,7 @@ mod tests {
             let expected = [(5, true), (5, true), (1829, false), (1829, is_late)];
             assert_eq!(times(&slots, is_late), expected);
         }
-        let latest = time::latest(Stretch::at(&slots, 0, 7, false).clock(1)).unwrap();
+        let latest = time::latest(Stretch::at(&slots, |_| true, 0, 7, false).clock(1)).unwrap();
         assert!((1_829_000_000..2_100_000_000).contains(&latest));
         let short = [slot(5, false), slot(14, true)];
         assert_eq!(times(&short, true), [(5, false), (14, false)]);
@@ -357,7 +369,8 @@ mod tests {
         // What was written late may end with records that are as late.
         expected[5].1 = true;
         assert_eq!(times(&slots, true), expected);
-        let latest = |at| time::latest(Stretch::at(&slots, 0, 7, false).clock(at)).unwrap();
+        let latest =
+            |at| time::latest(Stretch::at(&slots, |_| true, 0, 7, false).clock(at)).unwrap();
         assert!((3_100_000_000..3_600_000_000).contains(&latest(1)));
         assert_eq!(latest(0), time::known(7 + 100_000_000));
     }

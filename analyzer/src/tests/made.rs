@@ -285,5 +285,5 @@ pub(crate) fn live_blocks(inputs: impl IntoIterator<Item = Vec<u8>>) -> LiveBloc
 /// The counts of the warnings of a kind.
 pub(crate) fn warned(report: &Report, kind: &str) -> u64 {
     let of_kind = report.warnings.iter().filter(|it| it.kind == kind);
-    of_kind.map(|it| it.count).sum()
+    of_kind.fold(0, |sum, it| sum.saturating_add(it.count))
 }

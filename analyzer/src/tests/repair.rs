@@ -233,3 +233,13 @@ fn bytes_in_no_frame_are_told_of_after_a_repair() {
     is_sound_and_stays_so(&once, "zeros");
     assert_eq!(warned(&report([once]), "left-out"), 500);
 }
+
+#[test]
+fn what_a_record_says_was_left_out_may_be_any_number() {
+    let mut made = Made::new(0xA0);
+    made.malloc(0x1000, 8, 0x10).end(0);
+    let mut observer = Made::bare(0);
+    observer.push(0xF9, 0, [u64::MAX, u64::MAX, u64::MAX, 0]);
+    let report = report([[made.bytes(), observer.bytes()].concat()]);
+    assert_eq!(warned(&report, "left-out"), u64::MAX);
+}

@@ -240,8 +240,8 @@ fn of_repair(trace: &Trace, warnings: &mut Vec<Warning>) {
             counted(trace.left_out, "frame was", "frames were")
         ),
     );
-    let bytes = match trace.left_out + trace.left_out_copies {
-        0 => trace.left_out_bytes,
+    let bytes = match (trace.left_out, trace.left_out_copies) {
+        (0, 0) => trace.left_out_bytes,
         _ => 0, // which are of these
     };
     add(
