@@ -147,7 +147,9 @@ impl Repair {
         let bytes = condition
             .damaged_bytes
             .saturating_add(condition.foreign_bytes);
-        if unknown > 0 || writer.copies > 0 || condition.foreign_bytes > 0 {
+        // Text is no damage; but where there is some, it may be more of it.
+        let is_doubted = condition.damaged_frames > 0 && condition.foreign_bytes > 0;
+        if unknown > 0 || writer.copies > 0 || is_doubted {
             writer.unknown(unknown, bytes)?;
         }
         writer.out.flush()?;

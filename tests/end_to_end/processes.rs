@@ -45,6 +45,7 @@ fn child(point: u64) -> Writer {
 fn successors() -> Vec<u8> {
     let at = |op, ptr, time| Record {
         op,
+        flags: if op < 0x70 { 1 << 5 } else { 0 }, // the clock was read
         ptr,
         time,
         size: 40,

@@ -26,7 +26,7 @@ pub(crate) fn live(
     selection: &Selection,
     options: &Options,
 ) -> io::Result<LiveBlocks> {
-    let asked = images.shown(&options.pids, options.until);
+    let asked = images.shown(&options.pids);
     let mut named = BTreeSet::new();
     for live in asked.iter().flat_map(|image| image.blocks.iter()) {
         named.insert(live?.block.handed_out.site);

@@ -214,7 +214,7 @@ pub(crate) fn wholeness_of(
     if calls.all(|calls| calls == 0) {
         remarks.push(told(warnings::no_records(
             &looked.trace,
-            &looked.images.shown(&[], None),
+            &looked.images.shown(&[]),
         )));
     }
     let warned = warnings::of(&looked.trace, &looked.images).into_iter();

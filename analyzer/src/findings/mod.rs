@@ -53,7 +53,7 @@ pub(crate) fn report(
     sites: &SiteTable,
     options: &Options,
 ) -> io::Result<Report> {
-    let asked = images.shown(&options.pids, options.until);
+    let asked = images.shown(&options.pids);
     let mut shown = shown_sites(&asked);
     if options.all_sites {
         let rows = asked.iter().flat_map(|image| &image.outcome.sites);

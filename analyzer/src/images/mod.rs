@@ -14,7 +14,6 @@ use crate::log::Session;
 use crate::replay::{Chart, Outcome, Wanted};
 use crate::sites::SiteTable;
 use crate::trace::{Trace, TraceError};
-use crate::{Until, time};
 use rustc_hash::FxHashMap;
 pub(crate) use sessions::Log;
 pub(crate) use shelf::Listed;
@@ -166,26 +165,10 @@ impl Images {
         )
     }
 
-    /// Those that are asked for; all where no pid is. Where the trace was followed to a moment, those that began later are left out,
-    /// unless all did.
-    pub(crate) fn shown(&self, pids: &[u64], until: Option<Until>) -> Vec<&Image> {
+    /// Those that are asked for; all where no pid is.
+    pub(crate) fn shown(&self, pids: &[u64]) -> Vec<&Image> {
         let images = self.images.iter();
-        let asked = images.filter(|image| image.is_one_of(pids));
-        let Some(Until::Time(time)) = until else {
-            return asked.collect();
-        };
-        let begins = |image: &Image| {
-            Some(time::since(
-                self.begin_clock,
-                image.declaration.as_ref()?.clock,
-            ))
-        };
-        let is_later = |image: &Image| {
-            let has_none = image.is_stopped && image.outcome.counts.records == 0;
-            has_none && begins(image).is_some_and(|begin| begin > time)
-        };
-        let (later, there): (Vec<_>, Vec<_>) = asked.partition(|image| is_later(image));
-        if there.is_empty() { later } else { there }
+        images.filter(|image| image.is_one_of(pids)).collect()
     }
 
     /// The executable, where it is declared or a log names it.

@@ -138,7 +138,7 @@ fn sections(page: &mut Page<'_>, report: &Report, processes: &[&Process]) {
     }
     let noun = Population::of_processes(&report.processes).noun();
     processes::left_out(page, rest, found.len(), noun);
-    header::quiet(page, &quiet, noun, !report.filter.is_empty());
+    header::quiet(page, &quiet, noun, report);
 }
 
 /// Whether there is something to act upon. What was live at an `exec` went with the old image.

@@ -227,11 +227,19 @@ fn nor_is_it_known_of_a_threads_last_frame_though_others_go_on() {
 #[test]
 fn bytes_in_no_frame_are_told_of_after_a_repair() {
     let mut made = Made::new(0xA0);
-    made.malloc(0x1000, 8, 0x10).end(0);
-    let bytes = [&[0; 500][..], &made.bytes()].concat();
-    let once = repaired(&bytes).unwrap();
+    for block in 1..=30 {
+        made.malloc(0x1000 * block, 8, 0x10);
+    }
+    let mut frames = made.end(0).frames(10);
+    let between = frames.concat();
+    let text = [&[b' '; 500][..], &between].concat();
+    assert!(repaired(&text).unwrap() == between, "text is no damage");
+    let end = frames[1].len() - 1;
+    frames[1][end] ^= 1;
+    let damaged = frames[1].len() as u64;
+    let once = repaired(&[&[0; 500][..], &frames.concat()].concat()).unwrap();
     is_sound_and_stays_so(&once, "zeros");
-    assert_eq!(warned(&report([once]), "left-out"), 500);
+    assert_eq!(warned(&report([once]), "left-out"), 500 + damaged);
 }
 
 #[test]

@@ -166,8 +166,8 @@ pub(super) fn between(page: &mut Page<'_>, process: &Process) {
     page.heading(Ink::Strong, "PROCESS", &who.join(" · "));
 }
 
-/// Processes that need no section, a line each; `is_part` where only what fits a filter is a finding.
-pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str, is_part: bool) {
+/// Processes that need no section, a line each.
+pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str, report: &Report) {
     if processes.is_empty() {
         return;
     }
@@ -182,7 +182,14 @@ pub(super) fn quiet(page: &mut Page<'_>, processes: &[&Process], noun: &str, is_
         let pid = process
             .pid
             .map_or_else(String::new, |pid| format!("pid {pid}"));
-        let result = format!("{}, {}", end(process), outcome(process, is_part));
+        let result = match report.until_ns {
+            // It may have begun later.
+            Some(_) if events(&process.totals) == 0 => "no call was recorded by then".to_owned(),
+            _ => {
+                let is_part = !report.filter.is_empty();
+                format!("{}, {}", end(process), outcome(process, is_part))
+            }
+        };
         let room = page.width().saturating_sub(2 + 12 + columns(&result) + 2);
         let command = cut_end(&command(process), room.max(12)).into_owned();
         let line = format!("  {}{command}  {result}", left(&pid, 12));
