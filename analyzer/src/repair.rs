@@ -251,7 +251,7 @@ impl Writer<'_> {
             reach.known = reach.known.max(source.highest.saturating_add(1));
             let (_, kept) = reach.threads.entry(header.thread).or_default();
             *kept = source.lowest.max(*kept);
-            let ends = |slot: &Slot| matches!(Record::decode(slot).op, Op::END | Op::EXEC);
+            let ends = |slot: &Slot| matches!(Op(slot[0]), Op::END | Op::EXEC);
             reach.has_last |= believed(source).any(|(_, slot)| ends(slot));
         }
     }

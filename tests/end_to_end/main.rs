@@ -16,6 +16,7 @@ mod drop_in;
 mod filters;
 #[cfg(target_arch = "x86_64")]
 mod keep;
+mod lanes;
 mod lines;
 mod linked;
 mod logs;

@@ -1,8 +1,8 @@
-//! Several process images in one trace, and modules that come and go.
+//! Several process images in one trace.
 
 use heapwire_tests::run::{json as read, list, live_blocks, number, on, prose, record, report};
 use heapwire_tests::scratch::Scratch;
-use heapwire_tests::trace::{BASE, CLOCK, PC, Record, Writer};
+use heapwire_tests::trace::{BASE, PC, Record, Writer};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -488,121 +488,4 @@ fn an_observer_tells_how_a_process_ended() {
     );
     let (report, _) = both(&observed(3 << 8)); // waitpid: exit status 3, and no end record
     assert_ne!(report["processes"][0]["end"], "signal");
-}
-
-#[test]
-fn a_module_is_the_one_declared_before_the_call() {
-    let mut writer = Writer::new();
-    let (base, call) = (0x7000_0000, 0x7000_0100);
-    let leak = |ptr| Record {
-        op: 1,
-        ptr,
-        size: 8,
-        pc: call,
-        base,
-        ..Record::default()
-    };
-    writer
-        .declare(0x72, [base, 0x1000, base], b"path=/first.so\0")
-        .record(leak(0x1000));
-    writer.record(Record {
-        op: 0x73,
-        ptr: base,
-        size: 0x1000,
-        ..Record::default()
-    });
-    writer
-        .declare(0x72, [base, 0x1000, base - 0x2000], b"path=/second.so\0")
-        .record(leak(0x2000));
-    writer.record(Record {
-        base: 0,
-        ..leak(0x3000)
-    }); // no base: found by its range
-    writer
-        .record(Record {
-            base: 0,
-            pc: 0x9000_0000,
-            ..leak(0x4000)
-        })
-        .end();
-    let (_, blocks) = both(&writer.bytes());
-    let frames: Vec<_> = blocks["processes"][0]["blocks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|block| {
-            (
-                block["stack"][0]["module"].clone(),
-                block["stack"][0]["offset"].clone(),
-            )
-        })
-        .collect();
-    let second = (json!("/second.so"), json!("0x2100"));
-    assert_eq!(
-        frames,
-        [
-            (json!("/first.so"), json!("0x100")),
-            second.clone(),
-            second,
-            (Value::Null, Value::Null)
-        ]
-    );
-}
-
-#[test]
-fn committed_slots_of_lanes_belong_to_the_trace() {
-    let mut writer = Writer::new();
-    writer.malloc(0x1000, 8).flush();
-    let next = writer.next;
-    let number = |at: u64| next + at;
-    let slot = |op, number, ptr| Record {
-        op,
-        number,
-        ptr,
-        size: 8,
-        pc: PC,
-        base: BASE,
-        ..Record::default()
-    };
-    let at = writer.bytes().len() + 80; // where the payload of the next frame starts in the file
-    let mut payload = vec![0xEE; at.next_multiple_of(4096) - at]; // means nothing
-    let mut table = vec![0; 4096];
-    table[0..8].copy_from_slice(b"HWLANES\x01");
-    table[8..12].copy_from_slice(&0xC0FF_EE11_u32.to_le_bytes());
-    table[12..16].copy_from_slice(&4711_u32.to_le_bytes());
-    table[16..20].copy_from_slice(&2_u32.to_le_bytes()); // two lanes, of which the second was never used
-    table[20..24].copy_from_slice(&64_u32.to_le_bytes());
-    table[24..28].copy_from_slice(&64_u32.to_le_bytes());
-    table[64..68].copy_from_slice(&4711_u32.to_le_bytes());
-    table[68..72].copy_from_slice(&1_u32.to_le_bytes());
-    table[72..76].copy_from_slice(&1024_u32.to_le_bytes());
-    table[76..80].copy_from_slice(&8_u32.to_le_bytes());
-    table[80..88].copy_from_slice(&next.to_le_bytes());
-    table[88..96].copy_from_slice(&CLOCK.to_le_bytes());
-    let slots = [
-        slot(1, number(1), 0x3000),
-        Record::default(), // a hole
-        slot(2, number(0), 0x1000),
-        slot(1, next - 1, 0x1000), // in a frame as well
-    ];
-    for (bytes, slot) in table[1024..].chunks_exact_mut(40).zip(slots) {
-        bytes.copy_from_slice(&slot.bytes());
-    }
-    payload.extend(&table);
-    (
-        writer.frame.kind,
-        writer.frame.sum_kind,
-        writer.frame.first,
-        writer.frame.clock,
-    ) = (3, 0, 0, 0);
-    writer.frame_of(&payload);
-    let (report, blocks) = both(&writer.bytes());
-    assert_eq!(report["trace"]["damaged_bytes"], 0, "{report:#}");
-    assert_eq!(report["trace"]["lost_records"], 0, "{report:#}");
-    assert_eq!(report["processes"][0]["totals"]["allocations"], 2);
-    assert_eq!(blocks["processes"][0]["blocks"][0]["address"], "0x3000");
-    assert_eq!(
-        report["processes"][0]["end"], "cut",
-        "lanes outlive a process that did not end by itself"
-    );
 }

@@ -2,10 +2,10 @@
 
 use super::extent;
 use crate::symbols::{place, report, tool};
-use heapwire_tests::run::{Run, is_installed, json, list, on};
+use heapwire_tests::run::{Run, is_installed, json, list, live_blocks, on};
 use heapwire_tests::scratch::Scratch;
 use heapwire_tests::trace::{Record, Writer};
-use serde_json::Value;
+use serde_json::{Value, json as value};
 use std::path::{Path, PathBuf};
 
 /// `call` is the return address of the call in line 4, of a function that is merged into `leak`; what follows is of line 8.
@@ -212,4 +212,64 @@ int main(void) {
     let first = scratch.join("dbg");
     let both = lines(&["--debug-dir", first.to_str().unwrap()]);
     assert_eq!(both, [Some(2), Some(6)]);
+}
+
+#[test]
+fn a_module_is_the_one_declared_before_the_call() {
+    let mut writer = Writer::new();
+    let (base, call) = (0x7000_0000, 0x7000_0100);
+    let leak = |ptr| Record {
+        op: 1,
+        ptr,
+        size: 8,
+        pc: call,
+        base,
+        ..Record::default()
+    };
+    writer
+        .declare(0x72, [base, 0x1000, base], b"path=/first.so\0")
+        .record(leak(0x1000));
+    writer.record(Record {
+        op: 0x73,
+        ptr: base,
+        size: 0x1000,
+        ..Record::default()
+    });
+    writer
+        .declare(0x72, [base, 0x1000, base - 0x2000], b"path=/second.so\0")
+        .record(leak(0x2000));
+    writer.record(Record {
+        base: 0,
+        ..leak(0x3000)
+    }); // no base: found by its range
+    writer
+        .record(Record {
+            base: 0,
+            pc: 0x9000_0000,
+            ..leak(0x4000)
+        })
+        .end();
+    let scratch = Scratch::new("reused_range");
+    let blocks = live_blocks(&scratch.write("t.hwt", writer.bytes()));
+    let frames: Vec<_> = blocks["processes"][0]["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| {
+            (
+                block["stack"][0]["module"].clone(),
+                block["stack"][0]["offset"].clone(),
+            )
+        })
+        .collect();
+    let second = (value!("/second.so"), value!("0x2100"));
+    assert_eq!(
+        frames,
+        [
+            (value!("/first.so"), value!("0x100")),
+            second.clone(),
+            second,
+            (Value::Null, Value::Null)
+        ]
+    );
 }
